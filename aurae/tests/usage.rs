@@ -26,7 +26,6 @@ fn refused(line: &str) -> String {
 fn flags_of_other_tools_have_hints() {
     for (line, hint) in [
         ("run -v /srv:/srv -- true", "`--read SRC[:DST]`"),
-        ("run --net host -- true", "`--share net`"),
         ("cell run web --volume /srv", "`--read SRC[:DST]`"),
         ("run --restart always -- true", "nothing is restarted yet"),
         ("run --privileged -- true", "`--cap-add`"),

@@ -389,29 +389,6 @@ fn shares(namespaces: &[i32]) -> String {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quotas_are_shown_as_cpus() {
-        let cpu = runtime::Cpu {
-            quota: Some(prost_types::Duration {
-                seconds: 0,
-                nanos: 50_000_000,
-            }),
-            ..Default::default()
-        };
-        assert_eq!(cpus(&cpu).as_deref(), Some("0.50"));
-    }
-
-    #[test]
-    fn shared_namespaces_by_name() {
-        assert_eq!(shares(&[4, 3]), "net,pid");
-        assert_eq!(shares(&[]), "-");
-    }
-}
-
 /// Of all interfaces, IPv6 first.
 fn addresses(network: &NetworkStatus) -> String {
     let all = network.interfaces.iter();
@@ -441,5 +418,28 @@ fn or_dash(text: String) -> String {
     match text.is_empty() {
         true => "-".to_owned(),
         false => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotas_are_shown_as_cpus() {
+        let cpu = runtime::Cpu {
+            quota: Some(prost_types::Duration {
+                seconds: 0,
+                nanos: 50_000_000,
+            }),
+            ..Default::default()
+        };
+        assert_eq!(cpus(&cpu).as_deref(), Some("0.50"));
+    }
+
+    #[test]
+    fn shared_namespaces_by_name() {
+        assert_eq!(shares(&[4, 3]), "net,pid");
+        assert_eq!(shares(&[]), "-");
     }
 }

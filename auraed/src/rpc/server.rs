@@ -127,28 +127,43 @@ where
     }
 }
 
+fn observe_service(services: &Services) -> ObserveService {
+    ObserveService {
+        identity: Arc::clone(&services.identity),
+        observe: Observe::new(
+            services.logs.clone(),
+            Arc::new(services.runtime.clone()),
+            Pool::new(&services.tenants, Quota::LogReaders),
+        ),
+    }
+}
+
+fn pod_service(services: &Services) -> PodService {
+    PodService {
+        identity: Arc::clone(&services.identity),
+        pods: services.pods.clone(),
+        schedules: services.schedules.clone(),
+        images: services.images.clone(),
+        timeout: services.deadline.get(),
+        tenants: services.tenants.clone(),
+    }
+}
+
 async fn routes(services: Services) -> Result<Routes, ServeError> {
+    let (observe_service, pod_service) = (observe_service(&services), pod_service(&services));
     let Services {
         identity,
         runtime,
         store,
         logs,
         images,
-        pods,
+        pods: _,
         schedules,
         node,
         tenants,
         deadline,
         max_message,
     } = services;
-    let observe_service = ObserveService {
-        identity: Arc::clone(&identity),
-        observe: Observe::new(
-            logs.clone(),
-            Arc::new(runtime.clone()),
-            Pool::new(&tenants, Quota::LogReaders),
-        ),
-    };
     let tenant_service = TenantService {
         runtime: runtime.clone(),
         identity: Arc::clone(&identity),
@@ -158,14 +173,6 @@ async fn routes(services: Services) -> Result<Routes, ServeError> {
         identity: Arc::clone(&identity),
         images: images.clone(),
         timeout: deadline.get(),
-    };
-    let pod_service = PodService {
-        identity: Arc::clone(&identity),
-        pods,
-        schedules: schedules.clone(),
-        images: images.clone(),
-        timeout: deadline.get(),
-        tenants: tenants.clone(),
     };
     let runtime_service = RuntimeService {
         identity: Arc::clone(&identity),

@@ -51,8 +51,11 @@ fn with_perl() -> wire::CellSpec {
     }
 }
 
+/// A path, what it is, where a link leads, and a device's numbers.
+type Entry<'a> = (&'a str, tar::EntryType, &'a str, Option<(u32, u32)>);
+
 /// The image with more in it: links, and nodes of devices.
-fn layer_with(entries: &[(&str, tar::EntryType, &str, Option<(u32, u32)>)]) -> Vec<u8> {
+fn layer_with(entries: &[Entry<'_>]) -> Vec<u8> {
     let mut bytes = layer();
     // Without the two empty blocks at its end.
     bytes.truncate(bytes.len() - 1024);

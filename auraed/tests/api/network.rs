@@ -207,7 +207,8 @@ async fn remove(person: &Person, name: &str) {
 }
 
 fn address(cell: &wire::CellStatus, six: bool) -> String {
-    let interface = &cell.network.as_ref().unwrap().interfaces[0];
+    let interfaces = &cell.network.as_ref().unwrap().interfaces;
+    let interface = interfaces.first().unwrap();
     let mut all = interface.addresses.iter();
     all.find(|it| it.contains(':') == six).unwrap().clone()
 }

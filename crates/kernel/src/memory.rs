@@ -83,8 +83,8 @@ pub fn use_one_heap() {
 
 /// Gives freed memory back to the kernel where it is at least so many bytes; says whether it was.
 /// The allocator by itself gives back only what is free at the heap's end, so that one small piece
-/// keeps what a flood has taken below it. All threads wait for their next allocation meanwhile, some
-/// milliseconds for a hundred mebibytes: for once in a while (malloc_trim(3)).
+/// keeps what a flood has taken below it. All threads wait for their next allocation meanwhile,
+/// some milliseconds for a hundred mebibytes: for once in a while (malloc_trim(3)).
 pub fn release_heap(least: usize) -> bool {
     // SAFETY: it takes nothing, and answers numbers.
     let free = unsafe { libc::mallinfo2() }.fordblks;

@@ -20,7 +20,8 @@ __aurae.table = {
           "unwraps": false,
           "workload": {
             "field": "executable",
-            "kind": "executable"
+            "kind": "executable",
+            "runs": true
           }
         },
         {
@@ -30,7 +31,8 @@ __aurae.table = {
           "unwraps": false,
           "workload": {
             "field": "cell",
-            "kind": "cell"
+            "kind": "cell",
+            "runs": true
           }
         },
         {
@@ -393,7 +395,8 @@ __aurae.table = {
           "unwraps": false,
           "workload": {
             "field": "pod",
-            "kind": "pod"
+            "kind": "pod",
+            "runs": true
           }
         },
         {
@@ -422,7 +425,8 @@ __aurae.table = {
           "unwraps": false,
           "workload": {
             "field": "pod",
-            "kind": "pod"
+            "kind": "pod",
+            "runs": false
           }
         },
         {
@@ -600,7 +604,9 @@ __aurae.table = {
         "volumes",
         "hostname",
         "idRange",
-        "container"
+        "container",
+        "network",
+        "sysctls"
       ],
       "kind": "cell",
       "lists": [
@@ -617,7 +623,12 @@ __aurae.table = {
           "method": "Volumes"
         }
       ],
-      "maps": [],
+      "maps": [
+        {
+          "field": "sysctls",
+          "method": "Sysctls"
+        }
+      ],
       "name": "Cell",
       "subsystem": "runtime",
       "wide": [
@@ -1314,12 +1325,12 @@ function subsystem(node, shape) {
 }
 function running() {
  return table.subsystems.flatMap(({ name, methods }) => methods.flatMap((method) => {
-  const kind = method.workload?.kind;
-  return kind === undefined ? [] : [{
+  const taken = method.workload;
+  return taken?.runs ? [{
    subsystem: name,
    method,
-   kind
-  }];
+   kind: taken.kind
+  }] : [];
  }));
 }
 function runners(node) {

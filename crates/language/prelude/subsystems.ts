@@ -82,8 +82,8 @@ function subsystem(node: string | undefined, shape: SubsystemTable): object {
 function running(): { subsystem: string; method: MethodTable; kind: string }[] {
   return table.subsystems.flatMap(({ name, methods }) =>
     methods.flatMap((method) => {
-      const kind = method.workload?.kind;
-      return kind === undefined ? [] : [{ subsystem: name, method, kind }];
+      const taken = method.workload;
+      return taken?.runs ? [{ subsystem: name, method, kind: taken.kind }] : [];
     })
   );
 }

@@ -23,7 +23,12 @@ export interface MethodTable {
   /** The field of the request that says which object, or objects: `ref`, `refs`. */
   target?: "ref" | "refs";
   /** The workload that the request takes: its field, and its class's kind. */
-  workload?: { field: string; kind: string };
+  workload?: {
+    field: string;
+    kind: string;
+    /** The method is the one that runs it: the contract says that it declares it. */
+    runs: boolean;
+  };
   /** The answer is an object of any kind: `{ cell: … }`, `{ executable: … }`. */
   unwraps: boolean;
 }

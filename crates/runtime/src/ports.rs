@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the runtime needs of its neighbours, as narrow as it needs it: one that stores output,
-//! one that keeps finished records, one that has images, one that attaches networks. Linux and the inits it calls itself.
+//! one that keeps finished records, one that has images, one that attaches networks. Linux and the
+//! inits it calls itself.
 
 use std::any::Any;
 use std::os::fd::OwnedFd;

@@ -41,7 +41,8 @@ fn of_method(schema: &Schema, found: &Method) -> Value {
     }
     let workload = request.and_then(|request| method::workload_field(schema, request));
     if let (Some((field, class)), Value::Object(fields)) = (workload, &mut value) {
-        let taken = json!({ "field": field.name, "kind": workload::kind(class) });
+        let runs = found.declares.is_some();
+        let taken = json!({ "field": field.name, "kind": workload::kind(class), "runs": runs });
         fields.insert("workload".into(), taken);
     }
     value

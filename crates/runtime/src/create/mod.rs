@@ -212,17 +212,10 @@ async fn with_init(
         root: rooted.root,
         ..launch(&record, &effective, around.nested, bytes)
     };
-    let (uid, nested) = (launch.uid, around.nested);
-    let turn = async {
-        match nested {
-            true => None,
-            false => Some(shared.spawner.take(&key.tenant).await),
-        }
-    };
-    let turn = tokio::select! {
-        turn = turn => turn,
-        // The node refuses it with the right words.
-        () = callers.gone() => None,
+    let uid = launch.uid;
+    let turn = match around.nested {
+        true => None,
+        false => turn_of(shared, &key, callers).await,
     };
     let lost =
         |e: LinkError| Error::internal(format!("the new cell's init can't be talked to: {e}"));
@@ -263,6 +256,15 @@ async fn with_init(
         shared.images.hold(status.meta.uid, image.hold);
     }
     Ok((owner, line, status))
+}
+
+/// The tenant's turn at the spawner, for a cell that isn't nested.
+async fn turn_of(shared: &Shared, key: &Key, callers: &Callers) -> Option<tenants::Place> {
+    tokio::select! {
+        turn = shared.spawner.take(&key.tenant) => Some(turn),
+        // The node refuses it with the right words.
+        () = callers.gone() => None,
+    }
 }
 
 /// Its mounts and the nodes of its devices, attached nowhere yet.
