@@ -20,16 +20,16 @@ use crate::containers::{WELL, at, cell_of, container, refused, request, script, 
 use crate::node::TestNode;
 
 /// Longer than a server takes to listen.
-const SOON: Duration = Duration::from_secs(10);
+pub(crate) const SOON: Duration = Duration::from_secs(10);
 /// For what is to bring no answer.
 const SHORT: Duration = Duration::from_millis(700);
 /// The node's addresses, and one behind its router.
-const NODE4: &str = "192.0.2.2";
+pub(crate) const NODE4: &str = "192.0.2.2";
 const NODE6: &str = "2001:db8:1::2";
 const WORLD4: &str = "198.51.100.1";
 
 /// A network namespace; it ends with its descriptor and what runs in it.
-struct Ns(OwnedFd);
+pub(crate) struct Ns(OwnedFd);
 
 impl Ns {
     fn new() -> Self {
@@ -42,7 +42,7 @@ impl Ns {
     }
 
     /// Runs something on a thread in the namespace.
-    fn run<T: Send>(&self, body: impl FnOnce() -> T + Send) -> T {
+    pub(crate) fn run<T: Send>(&self, body: impl FnOnce() -> T + Send) -> T {
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
                 join(&self.0, Namespaces::NET).unwrap();
@@ -61,7 +61,7 @@ impl Ns {
     }
 
     /// Connects, and again until something listens.
-    fn connect(&self, host: &str, port: u16) -> TcpStream {
+    pub(crate) fn connect(&self, host: &str, port: u16) -> TcpStream {
         let to = SocketAddr::new(host.parse().unwrap(), port);
         let begun = Instant::now();
         self.run(|| {
@@ -79,7 +79,7 @@ impl Ns {
     }
 
     /// What the web server there says.
-    fn get(&self, host: &str, port: u16) -> String {
+    pub(crate) fn get(&self, host: &str, port: u16) -> String {
         let mut stream = self.connect(host, port);
         stream.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
         let mut text = String::new();
@@ -96,16 +96,16 @@ fn ip(command: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-struct Bed {
-    ns: Ns,
-    world: Ns,
-    node: TestNode,
-    administrator: Person,
-    ann: Person,
+pub(crate) struct Bed {
+    pub(crate) ns: Ns,
+    pub(crate) world: Ns,
+    pub(crate) node: TestNode,
+    pub(crate) administrator: Person,
+    pub(crate) ann: Person,
 }
 
 /// A node with its cable, and a member of the tenant `acme` who has an image.
-async fn bed() -> Option<Bed> {
+pub(crate) async fn bed() -> Option<Bed> {
     if Command::new("ip").arg("-V").output().is_err() {
         testkit::skip("networks need ip(8)");
         return None;
@@ -141,7 +141,7 @@ async fn bed() -> Option<Bed> {
     })
 }
 
-fn port(host_port: u32, port: u32) -> wire::PublishedPort {
+pub(crate) fn port(host_port: u32, port: u32) -> wire::PublishedPort {
     wire::PublishedPort {
         host_port,
         port,
@@ -149,7 +149,7 @@ fn port(host_port: u32, port: u32) -> wire::PublishedPort {
     }
 }
 
-fn published(ports: Vec<wire::PublishedPort>) -> wire::CellSpec {
+pub(crate) fn published(ports: Vec<wire::PublishedPort>) -> wire::CellSpec {
     wire::CellSpec {
         network: Some(wire::Network {
             ports,
@@ -159,13 +159,13 @@ fn published(ports: Vec<wire::PublishedPort>) -> wire::CellSpec {
     }
 }
 
-fn web(text: &str) -> wire::ExecutableSpec {
+pub(crate) fn web(text: &str) -> wire::ExecutableSpec {
     script(&format!(
         "busybox echo {text} > /srv/index.html; exec busybox httpd -f -p 80 -h /srv"
     ))
 }
 
-async fn start(
+pub(crate) async fn start(
     person: &Person,
     name: &str,
     cell: wire::CellSpec,
@@ -188,7 +188,12 @@ async fn cell_of_name(person: &Person, name: &str) -> wire::CellStatus {
     }
 }
 
-async fn run(person: &Person, name: &str, cell: wire::CellSpec, text: &str) -> wire::exit::How {
+pub(crate) async fn run(
+    person: &Person,
+    name: &str,
+    cell: wire::CellSpec,
+    text: &str,
+) -> wire::exit::How {
     let mut request = request(&format!("{name}/main"), script(text));
     request.own_cell = Some(cell);
     let mut runtime = person.node.runtime();
@@ -206,7 +211,7 @@ async fn remove(person: &Person, name: &str) {
     let _gone_already = person.node.runtime().remove(remove).await;
 }
 
-fn address(cell: &wire::CellStatus, six: bool) -> String {
+pub(crate) fn address(cell: &wire::CellStatus, six: bool) -> String {
     let interfaces = &cell.network.as_ref().unwrap().interfaces;
     let interface = interfaces.first().unwrap();
     let mut all = interface.addresses.iter();
@@ -376,104 +381,6 @@ async fn who_asks_for_nothing_has_nothing_and_what_is_refused_is_named() {
         .await
         .unwrap_err();
     assert_eq!(refused(&two).0, Some(Reason::LimitExceeded), "{two:?}");
-    bed.node.stop();
-}
-
-#[tokio::test]
-async fn a_members_port_answers_for_nothing_of_the_node() {
-    let Some(bed) = bed().await else {
-        return;
-    };
-    let loopback = wire::PublishedPort {
-        address: "127.0.0.1".to_owned(),
-        ..port(8080, 80)
-    };
-    for asked in [loopback, port(9443, 80)] {
-        let cell = published(vec![asked.clone()]);
-        let denied = start(&bed.ann, "web", cell, web("x")).await.unwrap_err();
-        assert_eq!(
-            refused(&denied).0,
-            Some(Reason::PermissionDenied),
-            "{asked:?}"
-        );
-    }
-    let cell = published(vec![port(8080, 80)]);
-    start(&bed.ann, "web", cell, web("ann")).await.unwrap();
-    assert!(bed.world.get(NODE4, 8080).ends_with("ann\n"));
-    // What a program of the node sends to itself stays there, also once one listens.
-    let itself = SocketAddr::from(([127, 0, 0, 1], 8080));
-    let asked = bed
-        .ns
-        .run(|| TcpStream::connect_timeout(&itself, SOON).map(drop));
-    assert_eq!(
-        asked.unwrap_err().kind(),
-        std::io::ErrorKind::ConnectionRefused
-    );
-    let own = bed.ns.run(|| TcpListener::bind(itself).unwrap());
-    let _asks = bed.ns.connect("127.0.0.1", 8080);
-    own.set_nonblocking(true).unwrap();
-    own.accept().unwrap();
-    // An administrator's is where he expects it.
-    with_image(&bed.administrator).await;
-    let cell = published(vec![port(9443, 80)]);
-    let web = web("administrator");
-    start(&bed.administrator, "web", cell, web).await.unwrap();
-    for host in [NODE4, "127.0.0.1"] {
-        let said = bed.ns.get(host, 9443);
-        assert!(said.ends_with("administrator\n"), "{host}: {said}");
-    }
-    bed.node.stop();
-}
-
-#[tokio::test]
-async fn a_cell_that_is_to_have_no_network_has_none_below_it() {
-    let Some(bed) = bed().await else {
-        return;
-    };
-    with_image(&bed.administrator).await;
-    let of_mode = |mode: wire::network::Mode| {
-        Some(wire::Network {
-            mode: mode.into(),
-            ..Default::default()
-        })
-    };
-    let bridge = wire::CellSpec {
-        network: of_mode(wire::network::Mode::Bridge),
-        ..cell_of(container())
-    };
-    let only = "[ \"$(busybox ls /sys/class/net)\" = lo ] && \
-                ! busybox grep -q nameserver /etc/resolv.conf";
-    for person in [&bed.ann, &bed.administrator] {
-        let closed = wire::RunCellRequest {
-            cell: Some(wire::Cell {
-                r#ref: at("closed"),
-                spec: Some(wire::CellSpec {
-                    network: of_mode(wire::network::Mode::None),
-                    ..Default::default()
-                }),
-                ..Default::default()
-            }),
-            ..Default::default()
-        };
-        person.node.runtime().run_cell(closed).await.unwrap();
-        let how = run(person, "closed/box", cell_of(container()), only).await;
-        assert_eq!(how, WELL);
-    }
-    let denied = start(&bed.ann, "closed/web", bridge.clone(), web("x")).await;
-    let denied = denied.unwrap_err();
-    assert_eq!(
-        refused(&denied).0,
-        Some(Reason::PermissionDenied),
-        "{denied:?}"
-    );
-    let ports = published(vec![port(8080, 80)]);
-    let denied = start(&bed.ann, "closed/web", ports, web("x")).await;
-    assert_eq!(
-        refused(&denied.unwrap_err()).0,
-        Some(Reason::PermissionDenied)
-    );
-    let cell = start(&bed.administrator, "closed/web", bridge, web("x")).await;
-    assert!(!address(&cell.unwrap(), true).is_empty());
     bed.node.stop();
 }
 

@@ -18,8 +18,8 @@ use crate::seccomp::Seccomp;
 use crate::signal::Signal;
 use crate::text::{check_absolute_path, check_count, check_length, check_printable, weight};
 
-/// The most that `argv`, `env` and `seccomp.custom` may take together in the executable's record, in
-/// bytes. A record is at most 64 KiB and holds the rest of the spec, the labels and the names as
+/// The most that `argv`, `env` and `seccomp.custom` may take together in the executable's record,
+/// in bytes. A record is at most 64 KiB and holds the rest of the spec, the labels and the names as
 /// well.
 pub const MAX_PROGRAM_WEIGHT: usize = 48 * 1024;
 /// The most that the names and lists of the rest of the spec may take, in bytes.
@@ -583,8 +583,8 @@ fn check_program_weight(draft: &Draft) -> Result<()> {
         return Err(Error::invalid(
             field,
             format!(
-                "is too large: argv takes {arguments} bytes, env {env} and seccomp.custom {filter}, \
-                 with what each element costs in the record; together at most \
+                "is too large: argv takes {arguments} bytes, env {env} and seccomp.custom \
+                 {filter}, with what each element costs in the record; together at most \
                  {MAX_PROGRAM_WEIGHT} are allowed"
             ),
         )
