@@ -24,8 +24,8 @@ use tenants::{Pool, Taken, Tenants};
 
 use crate::config::Config;
 use kept::Kept;
-pub(crate) use settings::CellNetworkConfig;
 use settings::Wanted;
+pub(crate) use settings::{CellNetworkConfig, reserved_ports};
 
 /// The interface of a cell, by custom.
 const NAME: &str = "eth0";
@@ -51,6 +51,8 @@ struct Inner {
 /// What a cell has; none where its interface was lost.
 struct Cell {
     attached: Option<::net::Attached>,
+    /// The cell is no more. What it had counts until it is away.
+    ended: bool,
     _taken: Vec<Taken>,
 }
 
@@ -78,7 +80,8 @@ impl CellNetwork {
             let cell = network.counted(attached);
             network.cells().insert(uid, cell);
         }
-        if let Some(error) = network.absent().await {
+        // Also where no cell is to be attached any more: what is there ends with its cells.
+        if let Err(error) = network.works().await {
             tracing::error!(%error, "cells have no network that this daemon knows");
         }
         Ok(network)
@@ -105,29 +108,53 @@ impl CellNetwork {
         }
         Cell {
             attached,
+            ended: false,
             _taken: taken,
         }
     }
 
-    /// The network, begun where it isn't.
+    /// The network for who wants to be attached, begun where it isn't.
     async fn begun(&self) -> Result<Network, Error> {
-        if !self.0.wanted.enabled {
-            return Err(no_network(DISABLED));
+        match self.0.wanted.enabled {
+            true => self.works().await.map_err(|why| no_network(&why)),
+            false => Err(no_network(DISABLED)),
         }
+    }
+
+    /// The network, begun where it isn't, whether cells may be attached or not.
+    async fn works(&self) -> Result<Network, String> {
         if let Some(network) = self.0.network.get() {
             return Ok(network.clone());
         }
-        if let Some((why, when)) = &*self.failed()
-            && when.elapsed() < AGAIN
-        {
-            return Err(no_network(why));
+        let begun = self.0.network.get_or_try_init(|| async {
+            // Those that have waited for another one's try have its answer.
+            if let Some((why, when)) = &*self.failed()
+                && when.elapsed() < AGAIN
+            {
+                return Err(why.clone());
+            }
+            let begun = self.begin().await;
+            if let Err(why) = &begun {
+                tracing::error!(why, "the network of cells can't be begun");
+                *self.failed() = Some((why.clone(), Instant::now()));
+            }
+            begun
+        });
+        let network = begun.await.cloned()?;
+        tokio::spawn(self.clone().sweep(network.clone()));
+        Ok(network)
+    }
+
+    /// Detaches the cells that ended while the network was being begun, or could not be.
+    async fn sweep(self, network: Network) {
+        let ended: Vec<Uid> = {
+            let cells = self.cells();
+            let ended = cells.iter().filter(|(_, cell)| cell.ended);
+            ended.map(|(uid, _)| *uid).collect()
+        };
+        for uid in ended {
+            self.take_away(&network, uid).await;
         }
-        let begun = self.0.network.get_or_try_init(|| self.begin()).await;
-        begun.cloned().map_err(|why| {
-            tracing::error!(why, "the network of cells can't be begun");
-            *self.failed() = Some((why.clone(), Instant::now()));
-            no_network(&why)
-        })
     }
 
     async fn begin(&self) -> Result<Network, String> {
@@ -136,8 +163,9 @@ impl CellNetwork {
         let settings = self.0.wanted.settings()?;
         let living: Vec<(Uid, ::net::Attached)> = {
             let cells = self.cells();
+            let living = cells.iter().filter(|(_, cell)| !cell.ended);
             let has = |(uid, cell): (&Uid, &Cell)| Some((*uid, cell.attached.clone()?));
-            cells.iter().filter_map(has).collect()
+            living.filter_map(has).collect()
         };
         let begun = Network::start(settings, None, living).await;
         let (network, started) = begun.map_err(|error| said(&error))?;
@@ -187,6 +215,7 @@ impl CellNetwork {
         let shown = shown(Some(&attached));
         let cell = Cell {
             attached: Some(attached),
+            ended: false,
             _taken: taken,
         };
         self.cells().insert(uid, cell);
@@ -194,13 +223,22 @@ impl CellNetwork {
     }
 
     async fn detach_now(self, uid: Uid) {
-        // Nobody else has this uid: what isn't there was never attached.
-        if !self.cells().contains_key(&uid) {
-            return;
+        // Nobody else has this uid: what isn't there was never attached. It is noted before the
+        // network is looked for: one that is being begun meanwhile sees it afterwards.
+        match self.cells().get_mut(&uid) {
+            Some(cell) => cell.ended = true,
+            None => return,
         }
-        if let Some(network) = self.0.network.get()
-            && let Err(error) = network.detach(uid).await
-        {
+        match self.works().await {
+            Ok(network) => self.take_away(&network, uid).await,
+            // Its file stays, and what it has counts: the next try takes it away, or the next
+            // daemon, to which a cell without a socket is none.
+            Err(error) => tracing::error!(%uid, error, "the network of a cell stays behind"),
+        }
+    }
+
+    async fn take_away(&self, network: &Network, uid: Uid) {
+        if let Err(error) = network.detach(uid).await {
             // Its addresses stay taken, in `net` and here, and the next daemon removes it.
             tracing::error!(%uid, %error, "the network of a cell stays behind");
             return;
@@ -299,11 +337,15 @@ fn request(attach: Attach) -> ::net::Attach {
         netns: attach.netns,
         name: NAME.to_owned(),
         default_route: true,
-        host_ports: attach.ports.iter().map(host_port).collect(),
+        host_ports: attach
+            .ports
+            .iter()
+            .map(|port| host_port(port, attach.on_loopback))
+            .collect(),
     }
 }
 
-fn host_port(port: &PublishedPort) -> ::net::HostPort {
+fn host_port(port: &PublishedPort, on_loopback: bool) -> ::net::HostPort {
     ::net::HostPort {
         protocol: match port.protocol {
             Protocol::Tcp => ::net::Protocol::Tcp,
@@ -313,6 +355,7 @@ fn host_port(port: &PublishedPort) -> ::net::HostPort {
         address: port.address,
         host_port: port.host_port,
         port: port.port,
+        on_loopback,
     }
 }
 

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use ::net::{MAX_PORTS, Protocol, Settings};
+use model::network::PortRange;
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
@@ -32,6 +33,9 @@ pub(crate) struct CellNetworkConfig {
     pub(crate) masquerade: bool,
     /// Listeners of the node that every cell may reach: `53/udp`.
     pub(crate) node_ports: Vec<String>,
+    /// Ports that administrators alone publish, beside those below 1024, those of `node_ports` and
+    /// the API's: `5432/tcp`, `30000-32767/udp`.
+    pub(crate) reserved_ports: Vec<String>,
     /// Ranges that no cell may send to, beside link-local ones.
     pub(crate) refused: Vec<String>,
 }
@@ -46,6 +50,7 @@ impl Default for CellNetworkConfig {
             mtu: 0,
             masquerade: true,
             node_ports: Vec::new(),
+            reserved_ports: Vec::new(),
             refused: Vec::new(),
         }
     }
@@ -75,6 +80,9 @@ impl CellNetworkConfig {
             let bad = || bad("node_ports", &"write NUMBER/tcp, /udp or /sctp");
             settings.node_ports.push(port(text).ok_or_else(bad)?);
         }
+        for text in &self.reserved_ports {
+            let _range: PortRange = parsed("reserved_ports", text)?;
+        }
         for text in &self.refused {
             settings.refused.push(parsed("refused", text)?);
         }
@@ -89,6 +97,20 @@ impl CellNetworkConfig {
     pub(crate) fn contradiction(&self) -> Option<String> {
         self.settings(b"any").err()
     }
+}
+
+/// The node's own ports, whether anything listens there yet or not.
+pub(crate) fn reserved_ports(config: &Config) -> Vec<PortRange> {
+    let own = &config.cell_network;
+    let texts = own.reserved_ports.iter().chain(&own.node_ports);
+    // They were read when the configuration was.
+    let named = texts.filter_map(|text| text.parse().ok());
+    let api = config.api.listen.iter().map(|address| PortRange {
+        protocol: model::network::Protocol::Tcp,
+        first: address.port(),
+        last: address.port(),
+    });
+    named.chain(api).collect()
 }
 
 fn bad(key: &str, why: &dyn Display) -> String {
@@ -172,7 +194,19 @@ mod tests {
         assert!(said(|c| c.ipv4 = "10.0.0.0".into()).starts_with("cell_network.ipv4:"));
         assert!(said(|c| c.bridge = "a b".into()).starts_with("cell_network.bridge:"));
         assert!(said(|c| c.node_ports = vec!["53".into()]).starts_with("cell_network.node_ports:"));
+        assert!(said(|c| c.reserved_ports = vec!["9".into()]).contains("reserved_ports:"));
         assert!(said(|c| (c.ipv4, c.ipv6) = ("none".into(), "none".into())).contains("ipv6"));
+    }
+
+    #[test]
+    fn the_apis_port_is_the_nodes_own() {
+        let mut config = Config::default();
+        config.api.listen = vec!["[::]:7443".parse().unwrap()];
+        config.cell_network.reserved_ports = vec!["5432-5433/tcp".to_owned()];
+        config.cell_network.node_ports = vec!["5353/udp".to_owned()];
+        let ports = reserved_ports(&config);
+        let ends: Vec<_> = ports.iter().map(|it| (it.first, it.last)).collect();
+        assert_eq!(ends, [(5432, 5433), (5353, 5353), (7443, 7443)]);
     }
 
     #[test]

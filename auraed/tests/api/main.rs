@@ -23,6 +23,7 @@ mod flood;
 mod hardening;
 mod images;
 mod network;
+mod network_denials;
 mod node;
 mod pods;
 mod pods_admit;

@@ -20,16 +20,16 @@ use crate::containers::{WELL, at, cell_of, container, refused, request, script, 
 use crate::node::TestNode;
 
 /// Longer than a server takes to listen.
-const SOON: Duration = Duration::from_secs(10);
+pub(crate) const SOON: Duration = Duration::from_secs(10);
 /// For what is to bring no answer.
 const SHORT: Duration = Duration::from_millis(700);
 /// The node's addresses, and one behind its router.
-const NODE4: &str = "192.0.2.2";
+pub(crate) const NODE4: &str = "192.0.2.2";
 const NODE6: &str = "2001:db8:1::2";
 const WORLD4: &str = "198.51.100.1";
 
 /// A network namespace; it ends with its descriptor and what runs in it.
-struct Ns(OwnedFd);
+pub(crate) struct Ns(OwnedFd);
 
 impl Ns {
     fn new() -> Self {
@@ -42,7 +42,7 @@ impl Ns {
     }
 
     /// Runs something on a thread in the namespace.
-    fn run<T: Send>(&self, body: impl FnOnce() -> T + Send) -> T {
+    pub(crate) fn run<T: Send>(&self, body: impl FnOnce() -> T + Send) -> T {
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
                 join(&self.0, Namespaces::NET).unwrap();
@@ -61,7 +61,7 @@ impl Ns {
     }
 
     /// Connects, and again until something listens.
-    fn connect(&self, host: &str, port: u16) -> TcpStream {
+    pub(crate) fn connect(&self, host: &str, port: u16) -> TcpStream {
         let to = SocketAddr::new(host.parse().unwrap(), port);
         let begun = Instant::now();
         self.run(|| {
@@ -79,7 +79,7 @@ impl Ns {
     }
 
     /// What the web server there says.
-    fn get(&self, host: &str, port: u16) -> String {
+    pub(crate) fn get(&self, host: &str, port: u16) -> String {
         let mut stream = self.connect(host, port);
         stream.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
         let mut text = String::new();
@@ -96,16 +96,16 @@ fn ip(command: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-struct Bed {
-    ns: Ns,
-    world: Ns,
-    node: TestNode,
-    administrator: Person,
-    ann: Person,
+pub(crate) struct Bed {
+    pub(crate) ns: Ns,
+    pub(crate) world: Ns,
+    pub(crate) node: TestNode,
+    pub(crate) administrator: Person,
+    pub(crate) ann: Person,
 }
 
 /// A node with its cable, and a member of the tenant `acme` who has an image.
-async fn bed() -> Option<Bed> {
+pub(crate) async fn bed() -> Option<Bed> {
     if Command::new("ip").arg("-V").output().is_err() {
         testkit::skip("networks need ip(8)");
         return None;
@@ -127,7 +127,8 @@ async fn bed() -> Option<Bed> {
         "addr add 192.0.2.1/24 dev w0; -6 addr add 2001:db8:1::1/64 dev w0 nodad; \
          addr add {WORLD4}/32 dev lo; link set w0 up"
     ));
-    let node = ns.run(|| TestNode::start_with(&[]))?;
+    let reserved = "cell_network.reserved_ports=[\"9443/tcp\"]";
+    let node = ns.run(|| TestNode::start_with(&[reserved]))?;
     let administrator = node.administrator().await;
     let ann = administrator.introduce(&node, "acme", "ann", None).await;
     with_image(&ann).await;
@@ -140,7 +141,7 @@ async fn bed() -> Option<Bed> {
     })
 }
 
-fn port(host_port: u32, port: u32) -> wire::PublishedPort {
+pub(crate) fn port(host_port: u32, port: u32) -> wire::PublishedPort {
     wire::PublishedPort {
         host_port,
         port,
@@ -148,7 +149,7 @@ fn port(host_port: u32, port: u32) -> wire::PublishedPort {
     }
 }
 
-fn published(ports: Vec<wire::PublishedPort>) -> wire::CellSpec {
+pub(crate) fn published(ports: Vec<wire::PublishedPort>) -> wire::CellSpec {
     wire::CellSpec {
         network: Some(wire::Network {
             ports,
@@ -158,13 +159,13 @@ fn published(ports: Vec<wire::PublishedPort>) -> wire::CellSpec {
     }
 }
 
-fn web(text: &str) -> wire::ExecutableSpec {
+pub(crate) fn web(text: &str) -> wire::ExecutableSpec {
     script(&format!(
         "busybox echo {text} > /srv/index.html; exec busybox httpd -f -p 80 -h /srv"
     ))
 }
 
-async fn start(
+pub(crate) async fn start(
     person: &Person,
     name: &str,
     cell: wire::CellSpec,
@@ -187,7 +188,12 @@ async fn cell_of_name(person: &Person, name: &str) -> wire::CellStatus {
     }
 }
 
-async fn run(person: &Person, name: &str, cell: wire::CellSpec, text: &str) -> wire::exit::How {
+pub(crate) async fn run(
+    person: &Person,
+    name: &str,
+    cell: wire::CellSpec,
+    text: &str,
+) -> wire::exit::How {
     let mut request = request(&format!("{name}/main"), script(text));
     request.own_cell = Some(cell);
     let mut runtime = person.node.runtime();
@@ -205,7 +211,7 @@ async fn remove(person: &Person, name: &str) {
     let _gone_already = person.node.runtime().remove(remove).await;
 }
 
-fn address(cell: &wire::CellStatus, six: bool) -> String {
+pub(crate) fn address(cell: &wire::CellStatus, six: bool) -> String {
     let interfaces = &cell.network.as_ref().unwrap().interfaces;
     let interface = interfaces.first().unwrap();
     let mut all = interface.addresses.iter();

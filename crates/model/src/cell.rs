@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::container::Container;
 use crate::error::{Error, Result, Within};
 use crate::name::{Label, ObjectPath};
-use crate::network::{Mode, Network};
+use crate::network::Network;
 use crate::resources::Resources;
 use crate::text::{check_absolute_path, check_count, check_length, is_path_within, weight};
 
@@ -335,19 +335,6 @@ impl CellSpec {
     /// Whether the cell shares the enclosing cell's namespace of that kind.
     pub fn shares(&self, namespace: Namespace) -> bool {
         self.0.share.contains(&namespace)
-    }
-
-    /// Where it is to be attached, on a node with or without a network of cells. Nowhere where it
-    /// has no network of its own.
-    pub fn network_mode(&self, node_has_one: bool) -> Mode {
-        let asked = self.0.network.as_ref().and_then(|network| network.mode);
-        let ports = self.0.network.as_ref().is_some_and(|n| !n.ports.is_empty());
-        match asked {
-            _ if self.shares(Namespace::Net) => Mode::None,
-            Some(mode) => mode,
-            None if ports || (node_has_one && self.0.container.is_some()) => Mode::Bridge,
-            None => Mode::None,
-        }
     }
 
     /// What its volumes, its root and its /dev/shm may hold together, in bytes.

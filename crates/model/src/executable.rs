@@ -18,8 +18,9 @@ use crate::seccomp::Seccomp;
 use crate::signal::Signal;
 use crate::text::{check_absolute_path, check_count, check_length, check_printable, weight};
 
-/// The most that `argv` and `env` may take together in the executable's record, in bytes. A record
-/// is at most 64 KiB and holds the rest of the spec, the labels and the names as well.
+/// The most that `argv`, `env` and `seccomp.custom` may take together in the executable's record,
+/// in bytes. A record is at most 64 KiB and holds the rest of the spec, the labels and the names as
+/// well.
 pub const MAX_PROGRAM_WEIGHT: usize = 48 * 1024;
 /// The most that the names and lists of the rest of the spec may take, in bytes.
 pub const MAX_REST_WEIGHT: usize = 8 * 1024;
@@ -412,24 +413,7 @@ fn check_program(draft: &Draft) -> Result<()> {
     if !draft.main && draft.argv.first().is_none_or(String::is_empty) {
         return Err(Error::invalid("argv", "must begin with a program"));
     }
-    let program = || draft.entrypoint.iter().chain(&draft.argv);
-    let arguments: usize = program().map(|a| weight(a) + 1).sum();
-    let env: usize = draft
-        .env
-        .iter()
-        .map(|(k, v)| weight(k) + weight(v) + 2)
-        .sum();
-    if arguments + env > MAX_PROGRAM_WEIGHT {
-        let field = if arguments > env { "argv" } else { "env" };
-        return Err(Error::invalid(
-            field,
-            format!(
-                "is too large: argv takes {arguments} bytes and env {env}, with what each element \
-                 costs in the record; together at most {MAX_PROGRAM_WEIGHT} are allowed"
-            ),
-        )
-        .hint("put large inputs into a file or a volume, or send them on standard input"));
-    }
+    check_program_weight(draft)?;
     let nul = "contains a NUL byte, which no program can be given";
     for (field, list) in [("argv", &draft.argv), ("entrypoint", &draft.entrypoint)] {
         if let Some(i) = list.iter().position(|a| a.contains('\0')) {
@@ -571,6 +555,40 @@ fn check_rest(draft: &Draft) -> Result<()> {
         );
         return Err(Error::invalid("", problem)
             .hint("name groups of system calls instead of single ones, and CPUs as cpuset"));
+    }
+    Ok(())
+}
+
+/// What may be long has one bound together, in its record.
+fn check_program_weight(draft: &Draft) -> Result<()> {
+    let program = || draft.entrypoint.iter().chain(&draft.argv);
+    let arguments: usize = program().map(|a| weight(a) + 1).sum();
+    let env: usize = draft
+        .env
+        .iter()
+        .map(|(k, v)| weight(k) + weight(v) + 2)
+        .sum();
+    let filter = match draft.seccomp.custom.as_str() {
+        "" => 0,
+        custom => weight(custom),
+    };
+    if arguments + env + filter > MAX_PROGRAM_WEIGHT {
+        let all = [
+            ("argv", arguments),
+            ("env", env),
+            ("seccomp.custom", filter),
+        ];
+        let field = all.iter().max_by_key(|(_, size)| *size);
+        let field = field.map_or("argv", |(field, _)| *field);
+        return Err(Error::invalid(
+            field,
+            format!(
+                "is too large: argv takes {arguments} bytes, env {env} and seccomp.custom \
+                 {filter}, with what each element costs in the record; together at most \
+                 {MAX_PROGRAM_WEIGHT} are allowed"
+            ),
+        )
+        .hint("put large inputs into a file or a volume, or send them on standard input"));
     }
     Ok(())
 }

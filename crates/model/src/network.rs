@@ -4,9 +4,11 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::cell::{CellSpec, Namespace};
 use crate::error::{Error, Result, Within};
 use crate::text::{check_count, weight};
 
@@ -102,6 +104,49 @@ impl fmt::Display for PublishedPort {
     }
 }
 
+/// Ports of the node that are its own, as its configuration has them: `7443/tcp`,
+/// `30000-32767/udp`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PortRange {
+    /// Of which protocol.
+    pub protocol: Protocol,
+    /// The first, 1 to 65535.
+    pub first: u16,
+    /// The last, not below the first.
+    pub last: u16,
+}
+
+impl PortRange {
+    /// Whether a port that is to be published is one of these.
+    pub fn contains(&self, port: &PublishedPort) -> bool {
+        self.protocol == port.protocol && (self.first..=self.last).contains(&port.host_port)
+    }
+}
+
+impl FromStr for PortRange {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let read = || {
+            let (numbers, protocol) = text.split_once('/')?;
+            let all = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp];
+            let protocol = all.into_iter().find(|it| it.as_str() == protocol)?;
+            let (first, last) = numbers.split_once('-').unwrap_or((numbers, numbers));
+            let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+            (1..=last).contains(&first).then_some(Self {
+                protocol,
+                first,
+                last,
+            })
+        };
+        read().ok_or_else(|| {
+            let shown: String = text.chars().take(80).collect();
+            let problem = format!("{shown:?} is no port such as 7443/tcp or 30000-32767/udp");
+            Error::invalid("", problem)
+        })
+    }
+}
+
 /// How names are resolved; in the words of `resolv.conf(5)`.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -153,6 +198,30 @@ impl Attached {
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> + '_ {
         let all = self.interfaces.iter();
         all.flat_map(|interface| interface.addresses.iter().copied())
+    }
+}
+
+impl CellSpec {
+    /// Where it asks to be attached: by its mode, or by ports. `None`: it doesn't say, or has no
+    /// network of its own.
+    pub fn asked_network(&self) -> Option<Mode> {
+        let network = self.network.as_ref();
+        let network = network.filter(|_| !self.shares(Namespace::Net))?;
+        let ports = !network.ports.is_empty();
+        network.mode.or(ports.then_some(Mode::Bridge))
+    }
+
+    /// Where it is to be attached, on a node with or without a network of cells. Nowhere where it
+    /// has no network of its own. `around`: what the innermost of the cells around it asks for that
+    /// asks for something; what asks for nothing has no more than that.
+    pub fn network_mode(&self, node_has_one: bool, around: Option<Mode>) -> Mode {
+        match self.asked_network() {
+            _ if self.shares(Namespace::Net) => Mode::None,
+            Some(mode) => mode,
+            None if around == Some(Mode::None) => Mode::None,
+            None if node_has_one && self.container.is_some() => Mode::Bridge,
+            None => Mode::None,
+        }
     }
 }
 
@@ -235,6 +304,55 @@ mod tests {
             network.check().unwrap_err();
         }
         refused(|it| it.dns.searches.push("a\nnameserver 192.0.2.1".into()));
+    }
+
+    #[test]
+    fn a_range_of_ports_is_of_one_protocol_and_has_its_ends() {
+        let range: PortRange = "2000-2002/udp".parse().unwrap();
+        let port = |protocol, host_port| PublishedPort {
+            protocol,
+            address: None,
+            host_port,
+            port: 1,
+        };
+        for (number, within) in [(1999, false), (2000, true), (2002, true), (2003, false)] {
+            assert_eq!(range.contains(&port(Protocol::Udp, number)), within);
+        }
+        assert!(!range.contains(&port(Protocol::Tcp, 2000)));
+        let one: PortRange = "7443/tcp".parse().unwrap();
+        assert_eq!((one.first, one.last), (7443, 7443));
+        for wrong in ["7443", "0/tcp", "3-2/tcp", "1-70000/tcp", "1-2/TCP", "/tcp"] {
+            assert!(wrong.parse::<PortRange>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn who_asks_for_nothing_has_no_more_than_the_cell_around() {
+        let spec = |container: bool, mode| {
+            let container = container.then(crate::container::Container::default);
+            let network = Some(Network {
+                mode,
+                ..Network::default()
+            });
+            let draft = crate::cell::Draft {
+                container,
+                network,
+                ..crate::cell::Draft::default()
+            };
+            CellSpec::try_from(draft).unwrap()
+        };
+        let asks = spec(true, Some(Mode::Bridge));
+        let silent = spec(true, None);
+        for (around, mode) in [
+            (None, Mode::Bridge),
+            (Some(Mode::Bridge), Mode::Bridge),
+            (Some(Mode::None), Mode::None),
+        ] {
+            assert_eq!(silent.network_mode(true, around), mode);
+            assert_eq!(asks.network_mode(true, around), Mode::Bridge);
+            assert_eq!(silent.network_mode(false, around), Mode::None);
+            assert_eq!(spec(false, None).network_mode(true, around), Mode::None);
+        }
     }
 
     #[test]

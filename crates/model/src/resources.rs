@@ -175,7 +175,14 @@ impl Resources {
         }
         self.io.check().within("io")?;
         self.check_hugetlb()?;
-        unified::check(&self.unified)
+        unified::check(&self.unified)?;
+        let idle = self.unified.get("cpu.idle").is_some_and(|idle| idle == "1");
+        if idle && self.cpu.weight.is_some() {
+            let problem = "is 1, and a group that is idle has no weight: the kernel refuses both";
+            return Err(Error::invalid("unified[\"cpu.idle\"]", problem)
+                .hint("leave one of cpu.weight and cpu.idle out"));
+        }
+        Ok(())
     }
 
     /// What its files take in a record, in bytes.
@@ -354,7 +361,11 @@ mod tests {
 
     #[test]
     fn bounds_are_named_by_their_field() {
-        let cases: [(&str, Spoil); 9] = [
+        let cases: [(&str, Spoil); 10] = [
+            ("unified[\"cpu.idle\"]", |r| {
+                r.unified = [("cpu.idle".into(), "1".into())].into();
+                r.cpu.weight = Some(5);
+            }),
             ("cpu.weight", |r| r.cpu.weight = Some(0)),
             ("cpu.period", |r| {
                 r.cpu.period = Some(Duration::from_secs(1))

@@ -53,6 +53,12 @@ pub fn default_of(file: &str) -> Option<&'static str> {
         .or_else(|| reserved_pages(file))
 }
 
+/// Whether the kernel refuses other limits because of what this file holds, so that it is lifted
+/// before they are changed.
+pub fn stands_in_the_way(file: &str) -> bool {
+    ["cpu.idle", "cpu.max.burst"].contains(&file)
+}
+
 /// `hugetlb.SIZE.rsvd.max`: what is reserved counts, not only what is touched.
 fn reserved_pages(file: &str) -> Option<&'static str> {
     let size = file.strip_prefix("hugetlb.")?.strip_suffix(".rsvd.max")?;
@@ -94,6 +100,9 @@ pub(crate) fn check(files: &BTreeMap<String, String>) -> Result<()> {
         if value.is_empty() || value.chars().any(char::is_control) {
             return Err(Error::invalid(at, "must have a value on one line"));
         }
+        if file == "cpu.idle" && !["0", "1"].contains(&value.as_str()) {
+            return Err(Error::invalid(at, "must be 0 or 1"));
+        }
     }
     Ok(())
 }
@@ -126,5 +135,6 @@ mod tests {
             assert_eq!(default_of(file), None, "{file}");
         }
         assert!(refusal("cpu.idle", "").is_err() && refusal("cpu.idle", "1\n2").is_err());
+        assert!(refusal("cpu.idle", "0x1").is_err() && refusal("cpu.idle", "0").is_ok());
     }
 }

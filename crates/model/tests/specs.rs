@@ -98,6 +98,14 @@ fn a_megabyte_of_arguments_or_a_million_variables_is_refused_with_sizes() {
         .collect();
     let error = ExecutableSpec::try_from(draft).unwrap_err();
     assert_eq!(error.field.as_deref(), Some("env"));
+
+    // A filter in Docker's form is in the same record.
+    let mut draft = program(&["echo", &"x".repeat(30 << 10)]);
+    ExecutableSpec::try_from(draft.clone()).unwrap();
+    let room = " ".repeat(20 << 10);
+    draft.seccomp.custom = format!(r#"{{"defaultAction":"SCMP_ACT_ERRNO"{room}}}"#);
+    let error = ExecutableSpec::try_from(draft).unwrap_err();
+    assert!(error.message.contains("seccomp.custom 205"), "{error}");
 }
 
 #[test]

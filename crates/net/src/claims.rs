@@ -135,6 +135,7 @@ mod tests {
             address: address.map(|text| text.parse().unwrap()),
             host_port: 22,
             port: 22,
+            on_loopback: false,
         };
         let at = |text: &str| -> (IpAddr, u16) { (text.parse().unwrap(), 22) };
         assert!(meets(&port(None), at("127.0.0.1")));

@@ -3,7 +3,7 @@
 //! the cell's record. No kernel here.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 
 use model::name::{Tenant, Uid};
@@ -56,9 +56,23 @@ pub struct HostPort {
     pub host_port: u16,
     /// The cell's port, 1 to 65535.
     pub port: u16,
+    /// Whether what the node's own programs send to a loopback address of the node may be led to
+    /// the cell: that of `address`, 127.0.0.1 where that is every one. Programs trust who answers
+    /// there.
+    #[serde(default)]
+    pub on_loopback: bool,
 }
 
 impl HostPort {
+    /// The loopback address of the node that it is at beside the others.
+    pub(crate) fn loopback(&self) -> Option<Ipv4Addr> {
+        let every = match self.address {
+            None => true,
+            Some(address) => address == IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        };
+        (every && self.on_loopback).then_some(Ipv4Addr::LOCALHOST)
+    }
+
     /// Whether a connection could be meant for both.
     pub(crate) fn overlaps(&self, other: &HostPort) -> bool {
         let same = self.protocol == other.protocol && self.host_port == other.host_port;
@@ -177,6 +191,15 @@ impl Attach {
                 "a port of ::1 leads to no cell; take 127.0.0.1",
             );
         }
+        let unasked = |port: &HostPort| {
+            !port.on_loopback && port.address.is_some_and(|address| address.is_loopback())
+        };
+        if self.host_ports.iter().any(unasked) {
+            return fail(
+                "host_ports",
+                "a port of a loopback address that is not to be led from there leads nowhere",
+            );
+        }
         if self.host_ports.iter().any(zero) {
             return fail("host_ports", "a port is 1 to 65535");
         }
@@ -258,6 +281,7 @@ mod tests {
             address: address.map(|text| text.parse().unwrap()),
             host_port,
             port: 80,
+            on_loopback: false,
         }
     }
 

@@ -173,7 +173,8 @@ impl Runtime {
         request: UpdateCell,
     ) -> Result<Arc<Object>, Error> {
         permit.demand_tenant(&request.target.tenant)?;
-        privilege::check_cell(&permit, &request.target.path, &request.spec)?;
+        let settings = &self.shared.settings;
+        privilege::check_cell(&permit, settings, &request.target.path, &request.spec)?;
         let object = self.cell(&request.target)?;
         let owner = self.owner_of(&object).ok_or_else(|| has_ended(&object))?;
         let request = Box::new(request);

@@ -6,7 +6,7 @@
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use init::protocol::MountTarget;
 use kernel::cgroup::Cgroup;
@@ -41,7 +41,7 @@ pub(crate) struct Found {
 }
 
 /// The rules of containers that ask for no device are the same for all.
-static HARMLESS: OnceLock<Program> = OnceLock::new();
+static HARMLESS: OnceLock<Arc<Program>> = OnceLock::new();
 
 /// Looks at the devices that a cell asks for.
 ///
@@ -167,51 +167,53 @@ pub(crate) fn prepare<'a>(
 /// ([`conditions`]), and a refusal where devices are asked for.
 ///
 /// # Errors
-/// `UNSUPPORTED`: devices are asked for, and the node may have no rules. Any other failure of the
-/// kernel's.
+/// `UNSUPPORTED`: devices are asked for, and the node may have no rules; or it may have some, and
+/// not for this group. Any other failure of the kernel's.
 pub(crate) fn restrict(group: &Cgroup, spec: &CellSpec, found: &[Found]) -> Result<(), Error> {
     if spec.container.is_none() {
         return Ok(());
     }
-    match attach(group, found) {
-        Ok(()) => Ok(()),
+    let program = match program(found) {
+        Ok(program) => program,
         Err(error) if found.is_empty() && has_no_rules(&error) => {
             tracing::warn!(%error, "a container has no rules of devices");
-            Ok(())
+            return Ok(());
         }
-        Err(error) => {
-            let message = format!("the container's devices can't be restricted: {error}");
-            Err(Error::new(Reason::Unsupported, message)
-                .errno(error.errno())
-                .field("cell.spec.container.devices")
-                .hint(
-                    "auraed needs CAP_BPF and CAP_NET_ADMIN, and a kernel with CONFIG_CGROUP_BPF",
-                ))
-        }
-    }
+        Err(error) => return Err(unrestricted(&error)),
+    };
+    // A node that takes rules takes them for every group: one that is refused them is no node
+    // without them.
+    let attached = group.restrict_devices(&program);
+    attached.map_err(|error| unrestricted(&error))
 }
 
-/// Whether the node may have no rules, whatever they are.
+fn unrestricted(error: &kernel::Error) -> Error {
+    let message = format!("the container's devices can't be restricted: {error}");
+    Error::new(Reason::Unsupported, message)
+        .errno(error.errno())
+        .field("cell.spec.container.devices")
+        .hint("auraed needs CAP_BPF and CAP_NET_ADMIN, and a kernel with CONFIG_CGROUP_BPF")
+}
+
+/// Whether the node may have no rules, whatever they are: loading them is refused so.
 fn has_no_rules(error: &kernel::Error) -> bool {
     use rustix::io::Errno;
     let never = [Errno::PERM, Errno::ACCESS, Errno::NOSYS, Errno::INVAL];
     never.iter().any(|errno| error.is(errno.raw_os_error()))
 }
 
-fn attach(group: &Cgroup, found: &[Found]) -> Result<(), kernel::Error> {
+/// The rules of a container with these devices, loaded.
+fn program(found: &[Found]) -> Result<Arc<Program>, kernel::Error> {
     if found.is_empty() {
-        let program = match HARMLESS.get() {
-            Some(program) => program,
-            None => {
-                let program = Program::load(&harmless())?;
-                HARMLESS.get_or_init(|| program)
-            }
-        };
-        return group.restrict_devices(program);
+        if let Some(program) = HARMLESS.get() {
+            return Ok(program.clone());
+        }
+        let program = Arc::new(Program::load(&harmless())?);
+        return Ok(HARMLESS.get_or_init(|| program).clone());
     }
     let mut rules = harmless();
     rules.extend(found.iter().map(Found::rule));
-    group.allow_devices(&rules)
+    Program::load(&rules).map(Arc::new)
 }
 
 /// What is to be said of a cell's devices: nothing where the kernel has their rules.

@@ -124,6 +124,8 @@ pub struct Attach {
     pub netns: OwnedFd,
     /// Ports of the node that are to lead to it.
     pub ports: Vec<PublishedPort>,
+    /// Whether they lead there from the node's own loopback addresses, too: an administrator's do.
+    pub on_loopback: bool,
 }
 
 /// What the node itself resolves names with: the text of its files.

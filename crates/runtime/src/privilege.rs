@@ -10,13 +10,20 @@ use model::container::Container;
 use model::error::{Error, Reason};
 use model::executable::ExecutableSpec;
 use model::name::ObjectPath;
-use model::network::FIRST_FREE_PORT;
+use model::network::{FIRST_FREE_PORT, Mode, PortRange, PublishedPort};
 use model::seccomp::{Profile, Seccomp};
 
 use identity::permit::Permit;
 
+use crate::settings::Settings;
+
 /// Whether the caller may ask for such a cell.
-pub(crate) fn check_cell(permit: &Permit, path: &ObjectPath, spec: &CellSpec) -> Result<(), Error> {
+pub(crate) fn check_cell(
+    permit: &Permit,
+    settings: &Settings,
+    path: &ObjectPath,
+    spec: &CellSpec,
+) -> Result<(), Error> {
     if permit.is_administrator() {
         return Ok(());
     }
@@ -29,10 +36,8 @@ pub(crate) fn check_cell(permit: &Permit, path: &ObjectPath, spec: &CellSpec) ->
     if let Some(container) = &spec.container {
         check_container(container)?;
     }
-    let ports = spec.network.iter().flat_map(|network| &network.ports);
-    if let Some(port) = ports.into_iter().find(|it| it.host_port < FIRST_FREE_PORT) {
-        let what = format!("publishing port {} of the node", port.host_port);
-        return Err(refused(&what, "cell.spec.network.ports"));
+    if let Some(network) = &spec.network {
+        check_ports(&network.ports, &settings.reserved_ports)?;
     }
     match spec.mounts.first() {
         Some(mount) => Err(refused(
@@ -40,6 +45,38 @@ pub(crate) fn check_cell(permit: &Permit, path: &ObjectPath, spec: &CellSpec) ->
             "cell.spec.mounts",
         )),
         None => Ok(()),
+    }
+}
+
+/// Low ports are the machine's services', reserved ones those of this node; and to a loopback
+/// address comes what is meant for the node itself.
+fn check_ports(ports: &[PublishedPort], reserved: &[PortRange]) -> Result<(), Error> {
+    for (at, port) in ports.iter().enumerate() {
+        let is_reserved = reserved.iter().any(|range| range.contains(port));
+        let what = if port
+            .address
+            .is_some_and(|at| at.to_canonical().is_loopback())
+        {
+            "publishing a port of a loopback address of the node".to_owned()
+        } else if port.host_port < FIRST_FREE_PORT || is_reserved {
+            let (number, protocol) = (port.host_port, port.protocol.as_str());
+            format!("publishing port {number}/{protocol} of the node")
+        } else {
+            continue;
+        };
+        return Err(refused(&what, &format!("cell.spec.network.ports[{at}]")));
+    }
+    Ok(())
+}
+
+/// What a cell around has denied, nobody grants himself below it.
+pub(crate) fn below_none(spec: &CellSpec, around: Option<Mode>) -> Result<(), Error> {
+    match (spec.asked_network(), around) {
+        (Some(Mode::Bridge), Some(Mode::None)) => Err(refused(
+            "a network below a cell that is to have none",
+            "cell.spec.network.mode",
+        )),
+        _ => Ok(()),
     }
 }
 
@@ -98,4 +135,38 @@ fn refused(what: &str, field: &str) -> Error {
     )
     .field(field)
     .hint("leave it out, or have an administrator make the cell in your tenant")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::network::Protocol;
+
+    #[test]
+    fn ports_of_the_node_itself_are_not_a_members_to_publish() {
+        let reserved = ["7443/tcp".parse().unwrap()];
+        let asked = |address: Option<&str>, protocol, host_port| {
+            let address = address.map(|text| text.parse().unwrap());
+            let port = PublishedPort {
+                protocol,
+                address,
+                host_port,
+                port: 80,
+            };
+            check_ports(&[port], &reserved).map_err(|error| error.reason)
+        };
+        let denied = Err(Reason::PermissionDenied);
+        for address in ["127.0.0.1", "127.8.0.1", "::1", "::ffff:127.0.0.1"] {
+            assert_eq!(
+                asked(Some(address), Protocol::Tcp, 8080),
+                denied,
+                "{address}"
+            );
+        }
+        assert_eq!(asked(None, Protocol::Tcp, 7443), denied);
+        assert_eq!(asked(Some("192.0.2.1"), Protocol::Tcp, 7443), denied);
+        assert_eq!(asked(None, Protocol::Udp, 80), denied);
+        assert_eq!(asked(None, Protocol::Udp, 7443), Ok(()));
+        assert_eq!(asked(Some("192.0.2.1"), Protocol::Tcp, 8080), Ok(()));
+    }
 }

@@ -63,6 +63,10 @@ pub(crate) struct CellRecord {
     /// It was made to be attached to the network of cells.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) attached: bool,
+    /// An administrator of the node asked for it. It counts while it is made, and never of what
+    /// comes back from an init.
+    #[serde(skip)]
+    pub(crate) by_administrator: bool,
     pub(crate) started: Timestamp,
 }
 

@@ -44,7 +44,7 @@ impl Runtime {
         privilege::check_executable(&permit, &request.spec)?;
         if let Some((spec, path)) = request.own_cell.as_ref().zip(request.path.parent()) {
             permit.demand(tenant, &Effect::on(RUN_CELL, &path))?;
-            privilege::check_cell(&permit, &path, spec)?;
+            privilege::check_cell(&permit, &self.shared.settings, &path, spec)?;
         }
         let body = (
             &request.path,
@@ -59,6 +59,7 @@ impl Runtime {
                 .path
                 .parent()
                 .map(|cell| MayReplace::of(&permit, tenant, &cell)),
+            by_administrator: permit.is_administrator(),
         };
         self.open(permit.is_the_nodes() && request.own_cell.is_none())?;
         let shared = self.shared.clone();
@@ -72,7 +73,7 @@ impl Runtime {
     /// As [`Runtime::run_executable`], of the cell.
     pub async fn run_cell(&self, permit: Permit, request: RunCell) -> Result<Arc<Object>, Error> {
         permit.demand(&request.tenant, &Effect::on(RUN_CELL, &request.path))?;
-        privilege::check_cell(&permit, &request.path, &request.spec)?;
+        privilege::check_cell(&permit, &self.shared.settings, &request.path, &request.spec)?;
         let body = (&request.path, &request.labels, &request.spec);
         let tenant = &request.tenant;
         let wanted = RunRequest {
@@ -80,9 +81,12 @@ impl Runtime {
             ..RunRequest::new(tenant, &request.request_id, &body, request.wait_for)?
         };
         let replace = MayReplace::of(&permit, tenant, &request.path);
+        let by_administrator = permit.is_administrator();
         self.open(false)?;
         let shared = self.shared.clone();
-        let run = move |run: Run| async move { run_cell(&shared, run, request, replace).await };
+        let run = move |run: Run| async move {
+            run_cell(&shared, run, request, replace, by_administrator).await
+        };
         self.once(wanted, run).await
     }
 
@@ -246,12 +250,14 @@ async fn run_cell(
     run: Run,
     request: RunCell,
     replace: MayReplace,
+    by_administrator: bool,
 ) -> Result<Arc<Object>, Error> {
     let key = Key {
         tenant: request.tenant,
         path: request.path,
     };
     let record = CellRecord {
+        by_administrator,
         idempotency_key: run.idempotency_key,
         annex: request.annex.map(|(_, annex)| annex),
         ..cell_record(
@@ -277,6 +283,7 @@ fn cell_record(meta: Meta, spec: CellSpec) -> CellRecord {
         annex: None,
         image: None,
         attached: false,
+        by_administrator: false,
         started: now(),
     }
 }
@@ -342,12 +349,14 @@ fn found(shared: &Shared, uid: Uid) -> Result<Arc<Object>, Error> {
         .ok_or_else(|| Error::not_found("object", uid.to_string()))
 }
 
-/// Which finished records a run of an executable may replace.
+/// What a run of an executable may do by who asks for it: which finished records it replaces, and
+/// what its own cell has.
 #[derive(Clone, Copy)]
 struct Names {
     own: MayReplace,
     /// Of the cell around it, where that is made as well.
     cell: Option<MayReplace>,
+    by_administrator: bool,
 }
 
 async fn run_executable(
@@ -401,6 +410,7 @@ async fn own_cell(
     };
     let meta = meta(&key, new_uid()?, Kind::Cell, Labels::default());
     let record = CellRecord {
+        by_administrator: names.by_administrator,
         goes_with: Some(uid),
         ..cell_record(meta, spec)
     };

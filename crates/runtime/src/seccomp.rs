@@ -3,7 +3,7 @@
 //! process.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use kernel::caps::CapabilitySet;
 use kernel::seccomp::document::{self, DocumentError};
@@ -38,22 +38,32 @@ impl Filters {
         effective: &Effective,
         node_mounts: bool,
     ) -> Result<Compiled, Error> {
+        // A document is one executable's own: tenants can send any number of them, and none is to
+        // cost the others what is kept, or their time.
+        if !effective.seccomp.custom.is_empty() {
+            return compile(effective, node_mounts);
+        }
         let name = format!(
             "{:?} {} {:x} {node_mounts}",
             effective.seccomp,
             effective.seccomp_errno,
             effective.bounding.bits()
         );
-        let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(filter) = compiled.get(&name) {
+        if let Some(filter) = self.kept().get(&name) {
             return Ok(filter.clone());
         }
+        // Without the lock: two that come at once both compile, and nobody else waits for them.
         let filter = compile(effective, node_mounts)?;
+        let mut compiled = self.kept();
         if compiled.len() >= KEPT {
             compiled.clear();
         }
         compiled.insert(name, filter.clone());
         Ok(filter)
+    }
+
+    fn kept(&self) -> MutexGuard<'_, HashMap<String, Compiled>> {
+        self.compiled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -257,6 +267,22 @@ mod tests {
             error.field.as_deref(),
             Some("executable.spec.seccomp.custom")
         );
+    }
+
+    #[test]
+    fn documents_of_tenants_take_no_place_among_the_filters() {
+        let filters = Filters::default();
+        let compiled = |seccomp| filters.compile(&effective(seccomp), true).unwrap();
+        compiled(Seccomp::default());
+        for errno in 1..=KEPT {
+            compiled(Seccomp {
+                custom: format!(
+                    r#"{{"defaultAction":"SCMP_ACT_ERRNO","defaultErrnoRet":{errno}}}"#
+                ),
+                ..Seccomp::default()
+            });
+        }
+        assert_eq!(filters.kept().len(), 1);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use model::executable::LogPolicy;
+use model::network::PortRange;
 
 /// Where things are and how much there may be.
 #[derive(Clone, Debug)]
@@ -28,6 +29,9 @@ pub struct Settings {
     pub ending_timeout: Duration,
     /// Where an executable says nothing about its logs.
     pub logs: LogPolicy,
+    /// Ports of the node that are its own services', whether these run or not: beside those below
+    /// [`model::network::FIRST_FREE_PORT`] administrators alone publish them.
+    pub reserved_ports: Vec<PortRange>,
 }
 
 /// How much is kept of what has ended, beside the bytes, which are each tenant's quota.
@@ -60,6 +64,7 @@ impl Settings {
             init_timeout: Duration::from_secs(30),
             ending_timeout: Duration::from_secs(30),
             logs: LogPolicy::default(),
+            reserved_ports: Vec::new(),
         }
     }
 }

@@ -77,6 +77,10 @@ pub struct Limits {
     pub io_max: Vec<IoMax>,
     /// `hugetlb.SIZE.max`: the size as the kernel writes it (`2MB`, `1GB`), and bytes.
     pub hugetlb_max: Vec<(String, Bound)>,
+    /// Other files and what is written to them before all of the above: what would stand in its
+    /// way. The kernel takes no `cpu.weight` while `cpu.idle` is 1, and no quota below
+    /// `cpu.max.burst`.
+    pub first: Vec<(String, String)>,
     /// Other files and what is written to them, after all of the above.
     pub others: Vec<(String, String)>,
 }
@@ -91,6 +95,9 @@ impl Limits {
                 out.push((file.to_owned(), value));
             }
         };
+        for (file, value) in &self.first {
+            put(file, Some(value.clone()));
+        }
         put(
             "cpu.max",
             self.cpu_max
@@ -224,6 +231,7 @@ mod tests {
                 },
             ],
             hugetlb_max: vec![("2MB".into(), Bound::At(0))],
+            first: vec![("cpu.idle".into(), "0".into())],
             others: vec![("cpu.idle".into(), "1".into())],
             ..Limits::default()
         };
@@ -232,6 +240,7 @@ mod tests {
         assert_eq!(
             text,
             [
+                "cpu.idle=0",
                 "cpu.max=50000 100000",
                 "memory.high=max",
                 "memory.max=1048576",

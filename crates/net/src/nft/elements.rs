@@ -67,7 +67,7 @@ pub(crate) fn of_interface(attached: &Attached) -> Vec<Placed> {
             attached
                 .host_ports
                 .iter()
-                .filter_map(|port| published(port, *address)),
+                .flat_map(|port| published(port, *address)),
         );
     }
     all
@@ -93,19 +93,27 @@ fn pins(attached: &Attached) -> Vec<Placed> {
     all
 }
 
-/// A port of the node that leads to this address, if it is of its family.
-fn published(port: &HostPort, to: IpAddr) -> Option<Placed> {
+/// A port of the node that leads to this address, if it is of its family. What is at every address
+/// is not at a loopback one, but where that was asked for.
+fn published(port: &HostPort, to: IpAddr) -> Vec<Placed> {
     let service_at = service(port.protocol, port.host_port);
     let [high, low] = port.port.to_be_bytes();
     let value = [octets(to), vec![high, low, 0, 0]].concat();
     let value = Some(Value::Bytes(value));
+    let at_one = |at: IpAddr| {
+        let key = [octets(at), service_at.clone()].concat();
+        placed(Family::Inet, of(sets::PORTS_AT, to), key, value.clone())
+    };
     match port.address {
-        Some(at) if at.is_ipv4() != to.is_ipv4() => None,
-        Some(at) if !at.is_unspecified() => {
-            let key = [octets(at), service_at].concat();
-            Some(placed(Family::Inet, of(sets::PORTS_AT, to), key, value))
+        Some(at) if at.is_ipv4() != to.is_ipv4() => Vec::new(),
+        Some(at) if !at.is_unspecified() => vec![at_one(at)],
+        _ => {
+            let loopback = port.loopback().filter(|_| to.is_ipv4());
+            let loopback = loopback.map(|at| at_one(at.into()));
+            let key = service_at.clone();
+            let all = placed(Family::Inet, of(sets::PORTS, to), key, value.clone());
+            loopback.into_iter().chain([all]).collect()
         }
-        _ => Some(placed(Family::Inet, of(sets::PORTS, to), service_at, value)),
     }
 }
 
@@ -164,14 +172,21 @@ mod tests {
             address: address.map(|text| text.parse().unwrap()),
             host_port: 8080,
             port: 80,
+            on_loopback: false,
         };
-        let sets = |address| -> Vec<String> {
-            of_interface(&attached(2, vec![port(address)]))
+        let sets_of = |port| -> Vec<String> {
+            of_interface(&attached(2, vec![port]))
                 .into_iter()
                 .filter(|p| p.set.starts_with("ports"))
                 .map(|p| p.set.into_owned())
                 .collect()
         };
+        let sets = |address| sets_of(port(address));
+        let asked = HostPort {
+            on_loopback: true,
+            ..port(None)
+        };
+        assert_eq!(sets_of(asked), ["ports6", "ports4_at", "ports4"]);
         assert_eq!(sets(None), ["ports6", "ports4"]);
         assert_eq!(sets(Some("0.0.0.0")), ["ports4"]);
         assert_eq!(sets(Some("192.0.2.1")), ["ports4_at"]);

@@ -133,17 +133,21 @@ fn publish() -> Vec<Expression> {
 }
 
 /// The same for what the node's own programs send. To `::1` leads no way from a link: who asks
-/// there is refused at once, and a program that means "localhost" goes on to 127.0.0.1.
+/// there is refused at once, and a program that means "localhost" goes on to 127.0.0.1. What is at
+/// every address of the node isn't at 127.0.0.1 by that: programs trust who answers there.
 fn publish_node() -> Vec<Vec<Expression>> {
-    let itself = vec![destination(false, Word(0))];
-    let loopback = IpNet::from(IpAddr::V6(Ipv6Addr::LOCALHOST));
-    let leave = rule([
-        of_family(false),
-        itself,
-        within(loopback, Word(0)),
-        accept(),
-    ]);
-    vec![leave, publish()]
+    let to = |range: IpNet| {
+        let ipv4 = matches!(range, IpNet::V4(_));
+        let itself = vec![destination(ipv4, Word(0))];
+        rule([of_family(ipv4), itself, within(range, Word(0))])
+    };
+    let loopback6 = IpNet::from(IpAddr::V6(Ipv6Addr::LOCALHOST));
+    vec![
+        rule([to(loopback6), accept()]),
+        rule([to(loopback4()), at_one(true)]),
+        rule([to(loopback4()), accept()]),
+        publish(),
+    ]
 }
 
 /// The network that IPv4 keeps for the machine itself.
@@ -151,40 +155,53 @@ fn loopback4() -> IpNet {
     IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(127, 0, 0, 0), 8))
 }
 
+/// Where the cell's address and port are put.
+const TARGET: Word = Word(8);
+
+/// To what stands in [`TARGET`].
+fn redirect(ipv4: bool) -> Expression {
+    Redirect {
+        ipv4,
+        address: TARGET,
+        port: Word(TARGET.0 + if ipv4 { 1 } else { 4 }),
+    }
+}
+
+fn transport(to: Word) -> Expression {
+    Meta(expression::Meta::Transport, to)
+}
+
+/// A port at the very address that a packet is for.
+fn at_one(ipv4: bool) -> Vec<Expression> {
+    let words = if ipv4 { 1 } else { 4 };
+    vec![
+        destination(ipv4, Word(0)),
+        transport(Word(words)),
+        port(Word(words + 1)),
+        Map {
+            key: Word(0),
+            map: named(sets::PORTS_AT, ipv4),
+            to: TARGET,
+        },
+        redirect(ipv4),
+    ]
+}
+
 /// The port at one address before the port at all of them.
 fn published() -> Vec<Vec<Expression>> {
-    let transport = |to| Meta(expression::Meta::Transport, to);
     let mut rules = Vec::new();
     for ipv4 in FAMILIES {
-        let words = if ipv4 { 1 } else { 4 };
-        let to = Word(8);
-        let redirect = Redirect {
-            ipv4,
-            address: to,
-            port: Word(to.0 + words),
-        };
-        let at_one = vec![
-            destination(ipv4, Word(0)),
-            transport(Word(words)),
-            port(Word(words + 1)),
-            Map {
-                key: Word(0),
-                map: named(sets::PORTS_AT, ipv4),
-                to,
-            },
-            redirect.clone(),
-        ];
         let at_all = vec![
             transport(Word(0)),
             port(Word(1)),
             Map {
                 key: Word(0),
                 map: named(sets::PORTS, ipv4),
-                to,
+                to: TARGET,
             },
-            redirect,
+            redirect(ipv4),
         ];
-        rules.push(rule([of_family(ipv4), at_one]));
+        rules.push(rule([of_family(ipv4), at_one(ipv4)]));
         rules.push(rule([of_family(ipv4), at_all]));
     }
     rules

@@ -335,7 +335,7 @@ pub(crate) fn new_uid() -> Uid {
     Uid([NEXT.fetch_add(1, Ordering::Relaxed); 16])
 }
 
-/// Both protocols of a port.
+/// Both protocols of a port, as an administrator publishes it.
 pub(crate) fn ports(address: Option<&str>, host_port: u16, port: u16) -> Vec<HostPort> {
     [Protocol::Tcp, Protocol::Udp]
         .map(|protocol| HostPort {
@@ -343,6 +343,7 @@ pub(crate) fn ports(address: Option<&str>, host_port: u16, port: u16) -> Vec<Hos
             address: address.map(|text| text.parse().unwrap()),
             host_port,
             port,
+            on_loopback: true,
         })
         .to_vec()
 }

@@ -258,6 +258,7 @@ fn plugins_are_told_what_they_ask_for() {
             address: None,
             host_port: 8080,
             port: 80,
+            on_loopback: false,
         }];
         asked
             .capabilities

@@ -131,6 +131,30 @@ fn a_published_port_is_reached_from_everywhere() {
     assert!(bed.node.cut_off("127.0.0.1", 8080));
 }
 
+/// What a tenant publishes answers for no program of the node by the loopback address.
+#[test]
+fn a_port_that_was_not_asked_for_there_is_not_on_the_node_s_loopback() {
+    if !can_run() {
+        return;
+    }
+    let bed = Bed::new();
+    let mut wanted = ports(None, 8080, 80);
+    for port in &mut wanted {
+        port.on_loopback = false;
+    }
+    let _cell = bed.cell_with("a", wanted);
+    assert!(bed.node.cut_off("127.0.0.1", 8080));
+    assert!(bed.node.cut_off("127.0.0.2", 8080));
+    bed.node.who(NODE4, 8080);
+    bed.node.serve("127.0.0.1:8080");
+    assert_eq!(bed.node.who("127.0.0.1", 8080), "127.0.0.1");
+    let mut at = ports(Some("127.0.0.1"), 8081, 80);
+    at[0].on_loopback = false;
+    let ns = Ns::new();
+    let asked = bed.attach(request(new_uid(), "a", &ns, at));
+    assert!(asked.unwrap_err().to_string().contains("loopback"));
+}
+
 /// The kernel has no way from `::1` to a link. A program that tries it is told at once, and goes on
 /// to 127.0.0.1.
 #[test]

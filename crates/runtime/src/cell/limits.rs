@@ -42,6 +42,7 @@ pub(crate) fn of(resources: &Resources) -> Result<Limits, Error> {
             .iter()
             .map(|h| (h.page_size.clone(), Bound::At(h.max_bytes)))
             .collect(),
+        first: Vec::new(),
         others: others(&resources.unified),
     })
 }
@@ -91,10 +92,14 @@ pub(crate) fn exactly(resources: &Resources, before: &Resources) -> Result<Limit
     }
     lift_devices(&mut limits, resources, before)?;
     for file in before.unified.keys() {
-        if let Some(none) = model::unified::default_of(file)
-            && !resources.unified.contains_key(file)
-        {
-            limits.others.push((file.clone(), none.to_owned()));
+        let Some(none) = model::unified::default_of(file) else {
+            continue;
+        };
+        let lifted = (file.clone(), none.to_owned());
+        if model::unified::stands_in_the_way(file) {
+            limits.first.push(lifted);
+        } else if !resources.unified.contains_key(file) {
+            limits.others.push(lifted);
         }
     }
     Ok(limits)
@@ -289,6 +294,37 @@ fn unwritable(error: &kernel::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_stands_in_the_way_of_a_weight_or_a_quota_is_lifted_before_it() {
+        let with = |files: &[(&str, &str)]| Resources {
+            unified: files
+                .iter()
+                .map(|(f, v)| ((*f).into(), (*v).into()))
+                .collect(),
+            ..Resources::default()
+        };
+        let before = with(&[("cpu.idle", "1"), ("cpu.max.burst", "9000")]);
+        let mut now = with(&[("cpu.max.burst", "500")]);
+        now.cpu.weight = Some(200);
+        now.cpu.quota = Some(Duration::from_millis(1));
+        let settings = exactly(&now, &before).unwrap().settings();
+        let text: Vec<_> = settings.iter().map(|(f, v)| format!("{f}={v}")).collect();
+        assert_eq!(
+            text,
+            [
+                "cpu.idle=0",
+                "cpu.max.burst=0",
+                "cpu.max=1000 100000",
+                "cpu.weight=200",
+                "cpu.max.burst=500",
+            ]
+        );
+        // Back again: the weight goes before the kernel would refuse it.
+        let settings = exactly(&before, &now).unwrap().settings();
+        let at = |file: &str| settings.iter().rposition(|(f, _)| f == file).unwrap();
+        assert!(at("cpu.weight") < at("cpu.idle"));
+    }
 
     #[test]
     fn a_protection_that_would_do_nothing_is_refused() {

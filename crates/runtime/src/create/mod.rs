@@ -115,7 +115,7 @@ pub(crate) async fn cell(
         path: record.meta.path.clone(),
     };
     record.ids = reservation.range();
-    record.attached = network::is_wanted(shared, &record.spec).await?;
+    record.attached = network::is_wanted(shared, &key, &record).await?;
     let effective = effective(&record, &key);
     let _being_created = shared.creations.take(&key.tenant, 1)?;
     shared

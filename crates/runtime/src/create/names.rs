@@ -37,6 +37,8 @@ struct Names {
     hostname: String,
     addresses: Vec<IpAddr>,
     network: Network,
+    /// Whether it is attached to anything: who isn't reaches no server of the node's.
+    attached: bool,
 }
 
 /// What is brought to a cell, and has a name until that is done.
@@ -92,7 +94,7 @@ pub(super) fn files(
     let node = shared.networks.names();
     let hostname = hostname(shared, key, spec);
     let (hosts, resolv) = match of_network(shared, key, spec, attached) {
-        Some(names) => (hosts(&names), resolv_conf(&names.network.dns, &node.dns)),
+        Some(names) => (hosts(&names), resolv_conf(&names, &node.dns)),
         None => of_node(&hostname, node),
     };
     let texts = [
@@ -140,40 +142,38 @@ fn file(path: &Path, text: &str, root_id: u32) -> KernelResult<OwnedFd> {
 }
 
 /// The cell whose network it is: itself, or the first around it that has one of its own. `None`:
-/// the node's.
+/// the node's, where every cell up to the top was seen to share. What can't be seen is told nothing
+/// of the node.
 fn of_network(
     shared: &Shared,
     key: &Key,
     spec: &CellSpec,
     attached: Option<&Attached>,
 ) -> Option<Names> {
-    let all = |attached: Option<&Attached>| {
-        attached.map_or_else(Vec::new, |attached| attached.addresses().collect())
-    };
     // What a container says of hosts and resolvers counts also where the network is another's.
-    let said = spec.network.clone();
+    let names = |key: &Key, of: &CellSpec, attached: Option<&Attached>| Names {
+        hostname: hostname(shared, key, of),
+        addresses: attached.map_or_else(Vec::new, |attached| attached.addresses().collect()),
+        network: spec
+            .network
+            .clone()
+            .or_else(|| of.network.clone())
+            .unwrap_or_default(),
+        attached: attached.is_some(),
+    };
     if !spec.shares(Namespace::Net) {
-        return Some(Names {
-            hostname: hostname(shared, key, spec),
-            addresses: all(attached),
-            network: said.unwrap_or_default(),
-        });
+        return Some(names(key, spec, attached));
     }
-    let mut around = std::iter::successors(key.parent(), Key::parent);
-    around.find_map(|key| {
-        let object = shared.index.at(&key)?;
-        let Object::Cell(cell) = &*object else {
-            return None;
+    for around in std::iter::successors(key.parent(), Key::parent) {
+        let object = shared.index.at(&around);
+        let Some(Object::Cell(cell)) = object.as_deref() else {
+            return Some(names(key, spec, None));
         };
-        (!cell.spec.shares(Namespace::Net)).then(|| Names {
-            hostname: hostname(shared, &key, &cell.spec),
-            addresses: all(cell.network.as_ref()),
-            network: said
-                .clone()
-                .or_else(|| cell.spec.network.clone())
-                .unwrap_or_default(),
-        })
-    })
+        if !cell.spec.shares(Namespace::Net) {
+            return Some(names(&around, &cell.spec, cell.network.as_ref()));
+        }
+    }
+    None
 }
 
 /// What the programs of a cell take for the machine's name.
@@ -222,9 +222,10 @@ fn hosts(names: &Names) -> String {
     text
 }
 
-/// Of the cell's own words, and where it has no servers, the node's.
-fn resolv_conf(own: &Dns, node: &Dns) -> String {
-    let inherits = own.servers.is_empty();
+/// Of the cell's own words, and where it has no servers, the node's, which need a network.
+fn resolv_conf(names: &Names, node: &Dns) -> String {
+    let own = &names.network.dns;
+    let inherits = own.servers.is_empty() && names.attached;
     let of = |own: &[String], node: &[String]| match own.is_empty() && inherits {
         true => node.join(" "),
         false => own.join(" "),
@@ -259,16 +260,30 @@ mod tests {
             searches: vec!["example.org".into()],
             options: vec!["edns0".into()],
         };
-        let own = Dns::default();
+        let text = |dns: Dns, attached| {
+            let names = Names {
+                hostname: String::new(),
+                addresses: Vec::new(),
+                network: Network {
+                    dns,
+                    ..Network::default()
+                },
+                attached,
+            };
+            resolv_conf(&names, &node)
+        };
         assert_eq!(
-            resolv_conf(&own, &node),
+            text(Dns::default(), true),
             "nameserver 192.0.2.53\nsearch example.org\noptions edns0\n"
         );
+        // Who has no network hears nothing of the node's servers, and what it said itself.
+        assert_eq!(text(Dns::default(), false), "");
         let own = Dns {
             servers: vec![[10, 0, 0, 1].into()],
             ..Dns::default()
         };
-        assert_eq!(resolv_conf(&own, &node), "nameserver 10.0.0.1\n");
+        assert_eq!(text(own.clone(), true), "nameserver 10.0.0.1\n");
+        assert_eq!(text(own, false), "nameserver 10.0.0.1\n");
     }
 
     #[test]

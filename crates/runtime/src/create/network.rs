@@ -8,33 +8,53 @@ use std::path::PathBuf;
 
 use kernel::namespace;
 use kernel::pidfd;
-use model::cell::CellSpec;
 use model::error::Error;
 use model::network::{Attached, Mode};
+use model::status::Object;
 
 use super::kernel_failed;
-use crate::Shared;
 use crate::caller::{Callers, given_up};
 use crate::cell::init::InitProcess;
+use crate::index::Key;
 use crate::ports::Attach;
 use crate::record::CellRecord;
+use crate::{Shared, privilege};
 
-/// Whether a cell with this spec is to be attached.
+/// Whether a cell with this record is to be attached.
 ///
 /// # Errors
-/// It asks for that, and the node has no network of cells.
-pub(super) async fn is_wanted(shared: &Shared, spec: &CellSpec) -> Result<bool, Error> {
+/// It asks for that, and the node has no network of cells, or a cell around it is to have none.
+pub(super) async fn is_wanted(
+    shared: &Shared,
+    key: &Key,
+    record: &CellRecord,
+) -> Result<bool, Error> {
+    let spec = &record.spec;
+    let around = asked_around(shared, key);
+    if !record.by_administrator {
+        privilege::below_none(spec, around)?;
+    }
     // What says nothing is asked for by nobody: such a node needs no network.
-    if spec.network_mode(true) == Mode::None {
+    if spec.network_mode(true, around) == Mode::None {
         return Ok(false);
     }
     match shared.networks.absent().await {
         None => Ok(true),
-        Some(why) if spec.network_mode(false) == Mode::Bridge => {
+        Some(why) if spec.network_mode(false, around) == Mode::Bridge => {
             Err(why.field("cell.spec.network"))
         }
         Some(_) => Ok(false),
     }
+}
+
+/// What the innermost of the cells around asks for that asks for something. None of them ends
+/// before this one does, so it holds.
+fn asked_around(shared: &Shared, key: &Key) -> Option<Mode> {
+    let mut around = std::iter::successors(key.parent(), Key::parent);
+    around.find_map(|key| match &*shared.index.at(&key)? {
+        Object::Cell(cell) => cell.spec.asked_network(),
+        Object::Executable(_) => None,
+    })
 }
 
 /// Attaches the cell whose init that is.
@@ -58,6 +78,7 @@ pub(super) async fn attach(
             Some(network) => network.ports.clone(),
             None => Vec::new(),
         },
+        on_loopback: record.by_administrator,
     };
     shared.networks.attach(attach).await.map(Some)
 }
