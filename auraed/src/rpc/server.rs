@@ -157,7 +157,7 @@ async fn routes(services: Services) -> Result<Routes, ServeError> {
         store,
         logs,
         images,
-        pods: _,
+        pods,
         schedules,
         node,
         tenants,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a caller may ask for, by field. The containers of a pod are made with the node's permit, for
-//! which the runtime refuses nothing: so whatever of a spec the runtime keeps for administrators
-//! (its `privilege`) is refused here, before an order reaches the pod. A spec has no devices,
-//! unmasked paths, published ports or filters of its own, and asks for no `oom_score_adj` below 0
-//! (`model::pod::qos`); a field that is added to it and reaches that far has its place here.
+//! What a caller may ask for, by field. The containers of a pod are made with the node's permit,
+//! for which the runtime refuses nothing: so whatever of a spec the runtime keeps for
+//! administrators (its `privilege`) is refused here, before an order reaches the pod. A spec has no
+//! devices, unmasked paths, published ports or filters of its own, and asks for no `oom_score_adj`
+//! below 0 (`model::pod::qos`); a field that is added to it and reaches that far has its place
+//! here.
 
 use identity::Permit;
 use model::error::{Error, Reason};

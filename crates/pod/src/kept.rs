@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is kept of a pod with its cell, for the next daemon. It comes back from a cell-init, which
 //! counts as hostile; so it carries a code (HMAC) over all that it says, whose it is and of which
-//! run, with a key that no cell knows. A pod that an administrator was allowed to give a folder of the node can't
-//! be made up.
+//! run, with a key that no cell knows. A pod that an administrator was allowed to give a folder of
+//! the node can't be made up.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};

@@ -49,8 +49,8 @@ pub(crate) trait Sandbox: Send + Sync + 'static {
     /// Gives the pod these labels and no other.
     fn label<'a>(&'a self, labels: &'a Labels) -> BoxFuture<'a, Result<(), Error>>;
 
-    /// Makes the place of a container that is added, and starts its program. The container's name is
-    /// [`Debug::place`] then.
+    /// Makes the place of a container that is added, and starts its program. The container's name
+    /// is [`Debug::place`] then.
     fn debug<'a>(&'a self, debug: &'a Debug) -> BoxFuture<'a, Result<Program, Error>>;
 
     /// Makes a container's place, where it isn't there yet. Nothing runs in it.

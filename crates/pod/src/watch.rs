@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One watcher of pods: the snapshot, a few pods at a time, then what the [`Feed`] says has changed.
+//! One watcher of pods: the snapshot, a few pods at a time, then what the [`Feed`] says has
+//! changed.
 
 use std::collections::VecDeque;
 use std::ops::Bound;

@@ -31,8 +31,9 @@ pub(crate) struct Compiled {
 }
 
 impl Filters {
-    /// The filter for an executable. Empty for one that is unconfined among the node's own mounts (`node_mounts`): anywhere else no program may set a set-id bit,
-    /// because files of the node that a cell may write are, or may later be, mounted there.
+    /// The filter for an executable. Empty for one that is unconfined among the node's own mounts
+    /// (`node_mounts`): anywhere else no program may set a set-id bit, because files of the node
+    /// that a cell may write are, or may later be, mounted there.
     pub(crate) fn compile(
         &self,
         effective: &Effective,

@@ -236,8 +236,8 @@ impl Tenants {
     /// Forgets a tenant and its quotas. `has_users` is identity's word.
     ///
     /// # Errors
-    /// `NOT_FOUND`; `NOT_EMPTY` while it has users, images, schedules, or anything that has not ended; the
-    /// store's.
+    /// `NOT_FOUND`; `NOT_EMPTY` while it has users, images, schedules, or anything that has not
+    /// ended; the store's.
     pub async fn remove(
         &self,
         permit: Permit,

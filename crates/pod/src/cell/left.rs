@@ -12,7 +12,8 @@ const FIRST: Duration = Duration::from_secs(1);
 /// The longest of them.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// Removes what a pod of that name has left; resolves, and lets go of what is held, when it is gone.
+/// Removes what a pod of that name has left; resolves, and lets go of what is held, when it is
+/// gone.
 pub(crate) async fn until_removed<H>(
     held: H,
     pod: ObjectPath,

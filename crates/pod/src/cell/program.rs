@@ -97,8 +97,8 @@ pub(crate) fn main_program(
     draft.try_into()
 }
 
-/// The program of a container that was added. One that sees processes of another container isn't PID
-/// 1 of its own: then it would see none of them.
+/// The program of a container that was added. One that sees processes of another container isn't
+/// PID 1 of its own: then it would see none of them.
 pub(crate) fn debug_program(
     pod: &PodSpec,
     container: &Container,

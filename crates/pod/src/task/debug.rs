@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Containers that are added to a pod to look at it: each is started once, and ends with its program
-//! or the pod. They are no part of `steps`' decision.
+//! Containers that are added to a pod to look at it: each is started once, and ends with its
+//! program or the pod. They are no part of `steps`' decision.
 
 use std::time::Duration;
 
