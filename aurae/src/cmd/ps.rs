@@ -35,6 +35,7 @@ const COMMAND_WIDTH: usize = 40;
 const FAILED_WITHIN: Duration = Duration::from_secs(5 * 60);
 /// The label of what runs for a schedule.
 const OWNER: &str = "schedule.aurae/owner";
+const NO_OWNER: &str = "-";
 /// The most objects of one page.
 const PAGE: u32 = 1000;
 
@@ -152,11 +153,13 @@ async fn with_cell_itself(
 }
 
 fn print_table(session: &Session, args: &PsArgs, objects: &[Object]) -> Result<(), Failure> {
-    let mut table = Table::new(&headings(args))
+    // Most nodes have no schedules, and their users no use for the column.
+    let owners = objects.iter().any(|object| owner(object) != NO_OWNER);
+    let mut table = Table::new(&headings(args, owners))
         .right(&["PID"])
         .first_to_go(&["OWNER", "KIND", "PID", "AGE"]);
     for branch in tree(objects) {
-        table.push(row(args, &branch.name, branch.object));
+        table.push(row(args, owners, &branch.name, branch.object));
     }
     if table.is_empty() {
         note(match args.all {
@@ -168,12 +171,15 @@ fn print_table(session: &Session, args: &PsArgs, objects: &[Object]) -> Result<(
     print(&table.render(session.style))
 }
 
-fn headings(args: &PsArgs) -> Vec<&'static str> {
+fn headings(args: &PsArgs, owners: bool) -> Vec<&'static str> {
     let mut headings = Vec::new();
     if args.all_tenants {
         headings.push("TENANT");
     }
-    headings.extend(["NAME", "KIND", "STATE", "PID", "AGE", "OWNER"]);
+    headings.extend(["NAME", "KIND", "STATE", "PID", "AGE"]);
+    if owners {
+        headings.push("OWNER");
+    }
     if args.output.output == Format::Wide {
         headings.extend(["CREATED", "UID", "LABELS"]);
     }
@@ -194,7 +200,7 @@ fn image(cell: &CellStatus) -> String {
     container.map_or_else(String::new, |container| container.image.clone())
 }
 
-fn row(args: &PsArgs, name: &str, object: &Object) -> Vec<Cell> {
+fn row(args: &PsArgs, owners: bool, name: &str, object: &Object) -> Vec<Cell> {
     let reference = reference(object);
     let (kind, pid, command) = match &object.object {
         Some(object::Object::Executable(status)) => {
@@ -220,8 +226,10 @@ fn row(args: &PsArgs, name: &str, object: &Object) -> Vec<Cell> {
         state_cell(object),
         pid.into(),
         age.into(),
-        owner(object).into(),
     ]);
+    if owners {
+        row.push(owner(object).into());
+    }
     if args.output.output == Format::Wide {
         row.extend([
             format_instant(created).into(),
@@ -239,7 +247,7 @@ fn row(args: &PsArgs, name: &str, object: &Object) -> Vec<Cell> {
 fn owner(object: &Object) -> String {
     let labels = meta(object).map(|meta| &meta.labels);
     let name = labels.and_then(|labels| labels.get(OWNER));
-    name.map_or_else(|| "-".to_owned(), |name| format!("schedule/{name}"))
+    name.map_or_else(|| NO_OWNER.to_owned(), |name| format!("schedule/{name}"))
 }
 
 fn labels(object: &Object) -> String {
@@ -343,13 +351,14 @@ fn print_change(
     kind: watch_event::Type,
     object: &Object,
 ) -> Result<(), Failure> {
-    let mut line = row(args, &path(object), object);
+    let owned = owner(object) != NO_OWNER;
+    let mut line = row(args, owned, &path(object), object);
     if kind == watch_event::Type::Removed
         && let Some(state) = line.get_mut(if args.all_tenants { 3 } else { 2 })
     {
         *state = "removed".into();
     }
-    let mut table = Table::new(&headings(args))
+    let mut table = Table::new(&headings(args, owned))
         .right(&["PID"])
         .first_to_go(&["OWNER", "KIND", "PID", "AGE"]);
     table.push(line);
