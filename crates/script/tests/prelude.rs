@@ -179,9 +179,10 @@ throws(() => new Image(""), "it needs a name");
 const shop = new Pod({ name: "shop", containers: [app] });
 answers.push({ phase: "pending" }, { pid: 1 });
 equal(await runtime.Run([shop, web], { waitFor: "x" }), [{ phase: "pending" }, { pid: 1 }]);
-equal(calls[0], {
-  method: "pod.Run",
-  request: { waitFor: "x", pod: { ref: { path: "shop" }, labels: {}, spec: { containers: [app] } } },
+equal(calls[0].method, "pod.Run");
+equal(calls[0].request, {
+  waitFor: "x",
+  pod: { ref: { path: "shop" }, labels: {}, spec: { containers: [app] } },
 });
 // To the runtime it is a cell.
 answers.push({ cell: { pid: 7 } });
