@@ -223,7 +223,24 @@ fn an_attached_run_outlives_its_daemon() {
     for n in 0..1000 {
         assert_eq!(read_line(&mut stdout), n.to_string(), "{}", node.log());
     }
-    assert_eq!(run.wait().unwrap().code(), Some(9));
+    assert_eq!(ended(&mut run, &node), Some(9));
+}
+
+/// How the client has ended. One that waits for ever is a failure, and no test that hangs.
+fn ended(run: &mut std::process::Child, node: &bed::Node) -> Option<i32> {
+    let begun = std::time::Instant::now();
+    loop {
+        if let Some(status) = run.try_wait().unwrap() {
+            return status.code();
+        }
+        let waited = begun.elapsed();
+        assert!(
+            waited < Duration::from_secs(60),
+            "it still waits: {}",
+            node.log()
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// A daemon that stands still is told the end of the input, and dies before it hears.
