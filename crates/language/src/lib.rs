@@ -21,6 +21,7 @@ pub mod prelude;
 pub mod program;
 pub mod prompt;
 pub mod reference;
+mod reserved;
 pub mod root;
 pub mod schema;
 pub mod source;

@@ -13,6 +13,7 @@ use super::cursor::{Named, declared, named_at};
 use super::members::{self, Found, Which};
 use super::project::Project;
 use crate::check::{Facts, FileId};
+use crate::reserved::is_reserved;
 use crate::source::{Source, Span};
 
 /// A place in a module.
@@ -304,56 +305,5 @@ fn of_symbol(module: &Facts<'_, '_>, symbol: SymbolId, found: &mut BTreeSet<Use>
 
 /// Whether a text can be a name.
 pub(super) fn is_name(text: &str) -> bool {
-    // Those that a module can't declare.
-    const RESERVED: [&str; 48] = [
-        "arguments",
-        "await",
-        "break",
-        "case",
-        "catch",
-        "class",
-        "const",
-        "continue",
-        "debugger",
-        "default",
-        "delete",
-        "do",
-        "else",
-        "enum",
-        "eval",
-        "export",
-        "extends",
-        "false",
-        "finally",
-        "for",
-        "function",
-        "if",
-        "implements",
-        "import",
-        "in",
-        "instanceof",
-        "interface",
-        "let",
-        "new",
-        "null",
-        "package",
-        "private",
-        "protected",
-        "public",
-        "return",
-        "static",
-        "super",
-        "switch",
-        "this",
-        "throw",
-        "true",
-        "try",
-        "typeof",
-        "var",
-        "void",
-        "while",
-        "with",
-        "yield",
-    ];
-    oxc::syntax::identifier::is_identifier_name(text) && !RESERVED.contains(&text)
+    oxc::syntax::identifier::is_identifier_name(text) && !is_reserved(text)
 }

@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use super::write::{Expression, comment};
 use super::{NotImported, Origin};
+use crate::reserved::is_reserved;
 use depends::Order;
 use fields::{Fields, Notes};
 use service::{Around, OfPod};
@@ -52,67 +53,21 @@ struct Service {
 
 /// A name for a constant that nothing else has.
 pub(super) fn name_for(name: &str, taken: &mut BTreeSet<String>) -> String {
-    const WORDS: [&str; 46] = [
-        "abstract",
-        "arguments",
-        "async",
-        "await",
-        "break",
-        "case",
-        "catch",
-        "class",
-        "const",
-        "continue",
-        "debugger",
-        "default",
-        "delete",
-        "do",
-        "else",
-        "enum",
-        "eval",
-        "export",
-        "extends",
-        "false",
-        "finally",
-        "for",
-        "function",
-        "if",
-        "import",
-        "in",
-        "instanceof",
-        "interface",
-        "let",
-        "new",
-        "null",
-        "of",
-        "package",
-        "private",
-        "public",
-        "return",
-        "static",
-        "switch",
-        "this",
-        "throw",
-        "true",
-        "try",
-        "type",
-        "void",
-        "while",
-        "with",
-    ];
-    let wanted = text::camel(name);
-    let globals = crate::prelude::globals();
-    let built_in = [
+    // What the program itself uses, and what reads badly as a name though it can be one.
+    const USED: [&str; 8] = [
         "undefined",
         "globalThis",
         SETTINGS,
         "variables",
-        "var",
-        "yield",
+        "abstract",
+        "async",
+        "of",
+        "type",
     ];
-    let reserved = WORDS.iter().chain(&built_in).chain(&globals);
-    let is_reserved = reserved.into_iter().any(|word| *word == wanted);
-    let wanted = if is_reserved {
+    let wanted = text::camel(name);
+    let is_used = USED.iter().any(|word| *word == wanted);
+    let is_global = crate::prelude::globals().iter().any(|word| *word == wanted);
+    let wanted = if is_reserved(&wanted) || is_used || is_global {
         format!("{wanted}Service")
     } else {
         wanted

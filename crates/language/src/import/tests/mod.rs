@@ -185,6 +185,7 @@ fn names_that_a_program_has_already_are_left_to_it() {
         "app": { "image": "a" },
         "my-app_1": { "image": "a" },
         "class": { "image": "a" },
+        "implements": { "image": "a" },
         "9lives": { "image": "a" },
     } }));
     assert_has(
@@ -194,6 +195,7 @@ fn names_that_a_program_has_already_are_left_to_it() {
             "const app2: ",
             "const myApp1: ",
             "const classService: ",
+            "const implementsService: ",
             "const it9lives: ",
             "name: \"my-app-1\"",
         ],
