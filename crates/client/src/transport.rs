@@ -170,8 +170,11 @@ fn is_restarting(address: &Address, problem: &Error) -> bool {
     let local = matches!(address, Address::Unix(_));
     let died = match problem {
         Error::ConnectionRefused { .. } | Error::Handshake { alert: None, .. } => true,
-        // A Unix socket's queue is full for a moment: only this client waits in it.
-        Error::Connect { problem, .. } => problem.kind() == std::io::ErrorKind::WouldBlock,
+        // The socket's queue is full for a moment; or the daemon that was to take us from it died.
+        Error::Connect { problem, .. } => matches!(
+            problem.kind(),
+            std::io::ErrorKind::WouldBlock | std::io::ErrorKind::ConnectionReset
+        ),
         _ => false,
     };
     local && died
@@ -219,5 +222,30 @@ async fn in_time<T>(
             address: address.clone(),
             after: CONNECT_DEADLINE,
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error as IoError, ErrorKind};
+
+    use super::*;
+
+    #[test]
+    fn a_daemon_that_dies_while_it_is_called_is_waited_for() {
+        let unix: Address = "unix:///run/aurae/aurae.sock".parse().unwrap();
+        let tcp: Address = "https://node1:7443".parse().unwrap();
+        let of = |address: &Address, kind| Error::connect(address, IoError::from(kind));
+        for kind in [
+            ErrorKind::ConnectionRefused,
+            ErrorKind::ConnectionReset,
+            ErrorKind::WouldBlock,
+        ] {
+            assert!(is_restarting(&unix, &of(&unix, kind)), "{kind:?}");
+            assert!(!is_restarting(&tcp, &of(&tcp, kind)), "{kind:?}");
+        }
+        for kind in [ErrorKind::NotFound, ErrorKind::PermissionDenied] {
+            assert!(!is_restarting(&unix, &of(&unix, kind)), "{kind:?}");
+        }
     }
 }
