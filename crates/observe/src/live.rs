@@ -7,24 +7,17 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use model::name::Uid;
 use tokio::sync::Notify;
+use tokio::sync::futures::OwnedNotified;
 
 use super::folder::LogKey;
 
 /// A log that is being written.
 #[derive(Debug, Default)]
 pub(super) struct Live {
-    more: Notify,
+    more: Arc<Notify>,
     /// Bytes stored of standard output and standard error over its whole life; `None` before that
     /// was looked at.
     stored: Mutex<Option<(u64, u64)>>,
-}
-
-impl Live {
-    /// Resolves when there is more to read, or the log ended. Make it *before* looking at the
-    /// files.
-    pub(super) fn more(&self) -> tokio::sync::futures::Notified<'_> {
-        self.more.notified()
-    }
 }
 
 /// All of them. Written by the mover alone.
@@ -34,9 +27,13 @@ pub(super) struct Registry {
 }
 
 impl Registry {
-    pub(super) fn get(&self, uid: &Uid) -> Option<Arc<Live>> {
+    /// Resolves when there is more to read, or the log ended; `None` where it has ended, or isn't
+    /// written. Ask *before* looking at the files. The future is made under the lock that the end
+    /// takes: made after it, it would never resolve.
+    pub(super) fn more(&self, uid: &Uid) -> Option<OwnedNotified> {
         let logs = self.logs.read().unwrap_or_else(PoisonError::into_inner);
-        logs.get(uid).map(|(_, live)| Arc::clone(live))
+        logs.get(uid)
+            .map(|(_, live)| live.more.clone().notified_owned())
     }
 
     pub(super) fn contains(&self, uid: &Uid) -> bool {
@@ -87,5 +84,30 @@ impl Registry {
         if let Some((_, live)) = logs.remove(uid) {
             live.more.notify_waiters();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_log_is_told_or_there_already() {
+        let key = LogKey {
+            tenant: "blue".parse().unwrap(),
+            uid: Uid([7; 16]),
+        };
+        let registry = Registry::default();
+        assert!(registry.more(&key.uid).is_none());
+        registry.insert(&key);
+        let (told, ended) = (registry.more(&key.uid), registry.more(&key.uid));
+        assert!(registry.more(&key.uid).unwrap().now_or_never().is_none());
+        registry.announce(&key.uid, (1, 0));
+        assert!(told.unwrap().now_or_never().is_some());
+        registry.finish(&key.uid);
+        assert!(ended.unwrap().now_or_never().is_some());
+        assert!(registry.more(&key.uid).is_none(), "it has ended");
     }
 }

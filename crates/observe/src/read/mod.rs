@@ -203,10 +203,8 @@ impl LogReader {
                 return Ok(None);
             }
             self.pause().await;
-            // In this order: who is live, the bell, the files. What comes after the look rings the
-            // bell.
-            let live = self.registry.get(&self.uid);
-            let more = live.as_ref().map(|live| live.more());
+            // The bell before the files: what comes after the look rings it.
+            let more = self.registry.more(&self.uid);
             let (chunk, offset, stop) = self.read_chunk().await?;
             let dry = chunk.messages.is_empty() && !chunk.more;
             let ended = chunk.ended;
