@@ -60,7 +60,7 @@ pub(super) fn to_ending(ending: &Ending) -> wire::Ending {
 }
 
 pub(super) fn streams(message: wire::Streams) -> Result<Streams> {
-    let one = |field, message: Option<wire::Stream>| {
+    let one = |field, message: Option<wire::StandardStream>| {
         message.map_or(Ok(Stream::Log), |message| stream(message).within(field))
     };
     Ok(Streams {
@@ -70,8 +70,8 @@ pub(super) fn streams(message: wire::Streams) -> Result<Streams> {
     })
 }
 
-fn stream(message: wire::Stream) -> Result<Stream> {
-    use wire::stream::Kind;
+fn stream(message: wire::StandardStream) -> Result<Stream> {
+    use wire::standard_stream::Kind;
     let path = message.path;
     let stream = match enumeration("kind", message.kind)? {
         Kind::Unspecified => Stream::Log,
@@ -98,8 +98,8 @@ pub(super) fn to_streams(streams: &Streams) -> wire::Streams {
     }
 }
 
-fn to_stream(stream: &Stream) -> wire::Stream {
-    use wire::stream::Kind;
+fn to_stream(stream: &Stream) -> wire::StandardStream {
+    use wire::standard_stream::Kind;
     let kind = match stream {
         Stream::Log => Kind::Unspecified,
         Stream::Null => Kind::Null,
@@ -110,7 +110,7 @@ fn to_stream(stream: &Stream) -> wire::Stream {
         Stream::Inherit => Kind::Inherit,
         Stream::Descriptor(_) => Kind::Descriptor,
     };
-    wire::Stream {
+    wire::StandardStream {
         kind: kind.into(),
         path: stream.target().to_owned(),
     }
