@@ -43,7 +43,12 @@ mod tests {
         for pid in 1..=100 {
             let status = ExitStatus::Code(pid as u8);
             let usage = Usage::default();
-            orphans.remember(&Exit { pid, status, usage });
+            orphans.remember(&Exit {
+                pid,
+                uid: 0,
+                status,
+                usage,
+            });
         }
         assert!(orphans.take(36).is_none());
         assert_eq!(orphans.take(37).unwrap().status, ExitStatus::Code(37));

@@ -447,6 +447,8 @@ proptest! {
             | CellRequest::Sealed { request }
             | CellRequest::Mount { request, .. }
             | CellRequest::Unmount { request, .. }
+            | CellRequest::Light { request, .. }
+            | CellRequest::Main { request, .. }
             | CellRequest::Exit { request } => *request,
             CellRequest::Hello { .. } | CellRequest::Ack { .. } => return Ok(()),
         };
@@ -561,31 +563,11 @@ fn an_unknown_message_is_named_with_its_number() {
 #[test]
 fn a_start_with_all_that_execve_takes_is_sealed_and_read() {
     let launch = |argv| Launch {
-        uid: Uid([1; 16]),
-        pids: Pids::New,
         argv,
-        env: vec![],
-        cwd: vec![],
-        user: None,
-        group: None,
-        groups: vec![],
+        pids: Pids::New,
         member: true,
-        umask: 0,
-        rlimits: vec![],
-        nice: 0,
-        oom_score_adj: None,
-        affinity: vec![],
-        bounding: 0,
-        ambient: 0,
-        no_new_privileges: true,
-        seccomp: vec![],
-        seccomp_log: false,
-        stdio: Stdio::Pipes,
-        keep_stdin: false,
-        annex: false,
-        stop_signal: 15,
-        grace_ms: 0,
         record: vec![0; MAX_RECORD],
+        ..Launch::plain(Uid([1; 16]))
     };
     let start = |argv| CellRequest::Start {
         request: 7,
