@@ -22,6 +22,7 @@ mod finished;
 mod flood;
 mod hardening;
 mod images;
+mod light;
 mod network;
 mod network_denials;
 mod node;

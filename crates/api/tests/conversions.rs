@@ -293,6 +293,19 @@ fn executable_drafts() -> impl Strategy<Value = executables::Draft> {
                     draft.capabilities = Some(Default::default());
                     draft.logs.max_bytes = Some(1 << 20);
                 }
+                draft.program = draft.user.clone();
+                draft.ignore_sigpipe = kill;
+                draft.cwd_optional = stdin;
+                if auto_remove {
+                    draft.ending.kill_mode = model::launch::KillMode::Mixed;
+                    draft.ending.main_process = model::launch::MainProcess::Guessed;
+                    draft.streams.stdout = model::launch::Stream::Append("/log".into());
+                    draft.streams.stderr = model::launch::Stream::Inherit;
+                    draft.scheduling.io_class = Some(model::launch::IoClass::Idle);
+                    draft.scheduling.timer_slack = stop_grace;
+                    draft.keyring = model::launch::Keyring::Shared;
+                    draft.personality = model::launch::Personality::Linux32;
+                }
                 draft.terminal =
                     size.map(|(rows, columns)| executables::Terminal { rows, columns });
                 draft
@@ -388,6 +401,7 @@ proptest! {
             container: mounts.then_some(container).flatten(),
             sysctls: [("net.core.somaxconn".to_owned(), "1".to_owned())].into(),
             network: None,
+            light: false,
         };
         if let Ok(spec) = cells::CellSpec::try_from(draft) {
             prop_assert_eq!(cell::spec(cell::to_spec(&spec)).unwrap(), spec);

@@ -50,6 +50,32 @@ pub fn new_session_keyring() -> Result<()> {
     check("keyctl(JOIN_SESSION_KEYRING)", result).map(|_| ())
 }
 
+/// Puts a link to the keyring of this process's user into its session keyring.
+///
+/// # Errors
+/// `EDQUOT`: the user's quota of keys is full. `EACCES`: the session keyring can't be written.
+pub fn link_user_keyring() -> Result<()> {
+    const KEYCTL_LINK: libc::c_int = 8;
+    const SESSION_KEYRING: libc::c_long = -3;
+    const USER_KEYRING: libc::c_long = -4;
+    // SAFETY: integers.
+    let result =
+        unsafe { libc::syscall(libc::SYS_keyctl, KEYCTL_LINK, USER_KEYRING, SESSION_KEYRING) };
+    check("keyctl(LINK)", result).map(|_| ())
+}
+
+/// How late timers of the calling thread, and of what it executes, may be, in nanoseconds.
+///
+/// # Errors
+/// None of the kernel itself; a seccomp filter may refuse the call.
+pub fn set_timer_slack(nanoseconds: u64) -> Result<()> {
+    prctl(
+        "prctl(PR_SET_TIMERSLACK)",
+        libc::PR_SET_TIMERSLACK,
+        nanoseconds,
+    )
+}
+
 fn prctl(call: &'static str, option: libc::c_int, value: libc::c_ulong) -> Result<()> {
     // SAFETY: used below only with options whose arguments are integers.
     let result = unsafe { libc::prctl(option, value, 0 as libc::c_ulong, 0, 0) };

@@ -75,6 +75,22 @@ pub struct Policy {
     pub period_ns: u64,
 }
 
+impl Policy {
+    /// `SCHED_FLAG_RESET_ON_FORK`: children begin with the usual policy.
+    pub const RESET_ON_FORK: u64 = 1;
+
+    /// One that is no deadline's; see the fields.
+    pub fn of(policy: u32, priority: u32, nice: i32, flags: u64) -> Self {
+        Self {
+            policy,
+            priority,
+            nice,
+            flags,
+            ..Self::default()
+        }
+    }
+}
+
 /// Sets the calling thread's policy.
 ///
 /// # Errors

@@ -544,7 +544,15 @@ __aurae.table = {
         "autoRemove",
         "logs",
         "main",
-        "entrypoint"
+        "entrypoint",
+        "program",
+        "cwdOptional",
+        "ending",
+        "streams",
+        "scheduling",
+        "ignoreSigpipe",
+        "keyring",
+        "personality"
       ],
       "kind": "executable",
       "lists": [
@@ -606,7 +614,8 @@ __aurae.table = {
         "idRange",
         "container",
         "network",
-        "sysctls"
+        "sysctls",
+        "light"
       ],
       "kind": "cell",
       "lists": [

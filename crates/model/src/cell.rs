@@ -111,6 +111,10 @@ pub struct Draft {
     /// What it is attached to, and which ports of the node lead to it.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub network: Option<Network>,
+    /// It shares every namespace of the cell around it, whose init is its, too: it is a group with
+    /// limits and a record. See [`Draft::share`], which it leaves empty.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub light: bool,
 }
 
 /// A part of the node's file system, let into a cell.
@@ -309,6 +313,7 @@ impl TryFrom<Draft> for CellSpec {
         draft.resources.check().within("resources")?;
         check_mounts(&draft)?;
         check_sharing(&draft)?;
+        check_light(&draft)?;
         check_sysctls(&draft.sysctls)?;
         if let Some(container) = &draft.container {
             container.check().within("container")?;
@@ -334,7 +339,7 @@ impl TryFrom<Draft> for CellSpec {
 impl CellSpec {
     /// Whether the cell shares the enclosing cell's namespace of that kind.
     pub fn shares(&self, namespace: Namespace) -> bool {
-        self.0.share.contains(&namespace)
+        self.0.light || self.0.share.contains(&namespace)
     }
 
     /// What its volumes, its root and its /dev/shm may hold together, in bytes.
@@ -347,6 +352,10 @@ impl CellSpec {
     /// The spec with every default filled in, for a cell at `path`.
     pub fn effective(&self, path: &ObjectPath) -> Draft {
         let mut draft = self.0.clone();
+        if draft.light {
+            draft.share = Namespace::ALL.into();
+            return draft;
+        }
         if draft.hostname.is_empty() && !self.shares(Namespace::Uts) {
             draft.hostname = path.name().to_owned();
         }
@@ -454,6 +463,30 @@ fn check_sharing(draft: &Draft) -> Result<()> {
             "of WRITE needs a user namespace of the cell's own, to map the on-disk owner alone",
         )),
         _ => Ok(()),
+    }
+}
+
+/// A light cell is a group and a record: what would need a namespace of its own it can't have.
+fn check_light(draft: &Draft) -> Result<()> {
+    let wants = [
+        ("mounts", !draft.mounts.is_empty()),
+        ("volumes", !draft.volumes.is_empty()),
+        ("hostname", !draft.hostname.is_empty()),
+        ("id_range", draft.id_range.is_some()),
+        ("container", draft.container.is_some()),
+        ("sysctls", !draft.sysctls.is_empty()),
+        ("network", draft.network.is_some()),
+    ];
+    let all = draft.share.is_empty() || draft.share.len() == Namespace::ALL.len();
+    let share = ("share", !all);
+    let wanted = wants.into_iter().chain([share]).find(|(_, wants)| *wants);
+    match wanted.filter(|_| draft.light) {
+        None => Ok(()),
+        Some((field, _)) => Err(Error::invalid(
+            field,
+            "has no meaning in a light cell, which shares every namespace of the cell around it",
+        )
+        .hint("leave it out, or leave out light")),
     }
 }
 

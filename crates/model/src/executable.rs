@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::capability::{Capabilities, CapabilitySet};
 use crate::container::Defaults;
 use crate::error::{Error, Result, Within};
+use crate::launch::{Ending, Keyring, Personality, Scheduling, Streams};
 use crate::resources::{MAX_CPUS, Resources};
 use crate::rlimit::{self, Rlimit};
 use crate::seccomp::Seccomp;
@@ -104,6 +105,30 @@ pub struct Draft {
     /// Of a main process: in place of the image's entrypoint and arguments.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub entrypoint: Vec<String>,
+    /// The file to execute, where `argv[0]` is but the name that the program sees. Empty: `argv[0]`.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub program: String,
+    /// Where `cwd` can't be entered, the program begins in `/`.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub cwd_optional: bool,
+    /// Which process is the main one, and what a stop does to the others.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub ending: Ending,
+    /// Where the standard streams lead.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub streams: Streams,
+    /// How its threads get the processor and the disks.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub scheduling: Scheduling,
+    /// A write to a pipe without readers fails, and doesn't kill.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub ignore_sigpipe: bool,
+    /// Its session keyring.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub keyring: Keyring,
+    /// The kernel that it believes to run on.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub personality: Personality,
 }
 
 /// A terminal's size, in characters; 0: the default, 24 × 80.
@@ -232,6 +257,24 @@ pub struct Effective {
     pub main: bool,
     /// The groups that the cell's own /etc/group lists its user in are its, too.
     pub member: bool,
+    /// The file to execute; `None`: as `argv[0]` says.
+    pub program: Option<String>,
+    /// Where `cwd` can't be entered, the program begins in `/`.
+    pub cwd_optional: bool,
+    /// Which process is the main one, and what a stop does to the others; defaults filled in.
+    pub ending: Ending,
+    /// The signal at the end of the grace.
+    pub final_signal: Signal,
+    /// Where the standard streams lead.
+    pub streams: Streams,
+    /// How its threads get the processor and the disks.
+    pub scheduling: Scheduling,
+    /// A write to a pipe without readers fails, and doesn't kill.
+    pub ignore_sigpipe: bool,
+    /// Its session keyring.
+    pub keyring: Keyring,
+    /// The kernel that it believes to run on.
+    pub personality: Personality,
 }
 
 impl ExecutableSpec {
@@ -310,6 +353,15 @@ fn effective(draft: Draft, logs: LogPolicy) -> Effective {
         },
         main: draft.main,
         member: false,
+        program: Some(draft.program).filter(|program| !program.is_empty()),
+        cwd_optional: draft.cwd_optional,
+        final_signal: draft.ending.final_signal().unwrap_or(Signal::KILL),
+        ending: draft.ending.effective(),
+        streams: draft.streams,
+        scheduling: draft.scheduling,
+        ignore_sigpipe: draft.ignore_sigpipe,
+        keyring: draft.keyring,
+        personality: draft.personality,
         argv: draft.argv,
     }
 }
@@ -354,6 +406,14 @@ impl Effective {
             logs: self.logs,
             main: self.main,
             entrypoint: Vec::new(),
+            program: self.program.clone().unwrap_or_default(),
+            cwd_optional: self.cwd_optional,
+            ending: self.ending.clone(),
+            streams: self.streams.clone(),
+            scheduling: self.scheduling,
+            ignore_sigpipe: self.ignore_sigpipe,
+            keyring: self.keyring,
+            personality: self.personality,
         }
     }
 
@@ -548,6 +608,7 @@ fn check_rest(draft: &Draft) -> Result<()> {
         return Err(Error::invalid("logs.max_bytes", "must be at least 4096"));
     }
     draft.resources.check().within("resources")?;
+    check_launch(draft)?;
     let size = rest_weight(draft);
     if size > MAX_REST_WEIGHT {
         let problem = format!(
@@ -555,6 +616,23 @@ fn check_rest(draft: &Draft) -> Result<()> {
         );
         return Err(Error::invalid("", problem)
             .hint("name groups of system calls instead of single ones, and CPUs as cpuset"));
+    }
+    Ok(())
+}
+
+/// What services of a machine have beside it.
+fn check_launch(draft: &Draft) -> Result<()> {
+    check_length("program", &draft.program, 4095)?;
+    if draft.program.contains('\0') {
+        return Err(Error::invalid("program", "contains a NUL byte"));
+    }
+    draft.ending.check().within("ending")?;
+    let (terminal, stdin) = (draft.terminal.is_some(), draft.stdin);
+    draft.streams.check(terminal, stdin).within("streams")?;
+    draft.scheduling.check().within("scheduling")?;
+    if draft.main && draft.ending.main_process.forks() {
+        let problem = "is the executed process in a container, whose PID 1 that is";
+        return Err(Error::invalid("ending.main_process", problem));
     }
     Ok(())
 }
@@ -613,4 +691,7 @@ fn rest_weight(draft: &Draft) -> usize {
         + weight(&draft.resources.cpu.cpus)
         + weight(&draft.resources.cpu.mems)
         + draft.resources.unified_weight()
+        + weight(&draft.program)
+        + draft.ending.weight()
+        + draft.streams.weight()
 }

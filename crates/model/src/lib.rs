@@ -16,6 +16,7 @@ pub mod error;
 pub mod executable;
 pub mod exit;
 pub mod label;
+pub mod launch;
 pub mod lifecycle;
 pub mod name;
 pub mod network;

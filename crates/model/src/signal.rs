@@ -32,6 +32,8 @@ impl Signal {
     pub const KILL: Signal = Signal(9);
     /// `SIGTERM`: the usual request to end.
     pub const TERM: Signal = Signal(15);
+    /// `SIGCONT`: what was stopped goes on.
+    pub const CONT: Signal = Signal(18);
 
     /// The kernel's number, 1 to 64.
     pub fn number(self) -> u8 {

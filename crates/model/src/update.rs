@@ -62,7 +62,8 @@ const GROUPS: [&str; 4] = [
 ];
 
 /// Fields of a cell that never change.
-const FIXED: [&str; 8] = [
+const FIXED: [&str; 9] = [
+    "spec.light",
     "spec.share",
     "spec.volumes",
     "spec.hostname",

@@ -126,6 +126,43 @@ impl Runtime {
             .await
     }
 
+    /// Signals every process of a cell and of the cells in it, those that no executable has any more
+    /// among them; for subsystems of the node.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, `WRONG_STATE` where it has ended.
+    pub async fn signal_all(
+        &self,
+        permit: Permit,
+        target: &ObjectRef,
+        signal: Signal,
+    ) -> Result<(), Error> {
+        demand_stop(&permit, target)?;
+        let object = self.cell(target)?;
+        let owner = self.owner_of(&object).ok_or_else(|| has_ended(&object))?;
+        let request = |reply| Request::SignalAll { signal, reply };
+        owner.ask(request).await
+    }
+
+    /// Makes a process of an executable's cell its main process, whose end is its own from then on;
+    /// for a subsystem of the node that was told so (`MAINPID=`). `pid`: the node's number.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, `WRONG_STATE` where the executable has ended, or the process is none of its cell.
+    pub async fn set_main(
+        &self,
+        permit: Permit,
+        target: &ObjectRef,
+        pid: i32,
+    ) -> Result<Arc<Object>, Error> {
+        demand_stop(&permit, target)?;
+        let object = self.shared.index.get(target)?;
+        let owner = self.owner_of(&object).ok_or_else(|| has_ended(&object))?;
+        let uid = object.meta().uid;
+        let request = |reply| Request::Main { uid, pid, reply };
+        owner.ask(request).await
+    }
+
     /// Asks to end; answers when it has.
     ///
     /// # Errors

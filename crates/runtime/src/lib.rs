@@ -28,6 +28,7 @@ mod create;
 mod devices;
 mod dial;
 mod effects;
+mod extras;
 pub(crate) mod finished;
 pub(crate) mod ids;
 mod images;
@@ -58,6 +59,7 @@ use model::time::Timestamp;
 
 pub use attach::{Attachment, End, Input, Kept};
 pub use effects::Standing;
+pub use extras::{Descriptor, Extras, MAX_DESCRIPTORS};
 pub use index::list::Page;
 pub use index::watch::{WatchEvent, WatchKind, Watcher};
 pub use link::node::{FIRST_PART, InitState, NodeInit, NodeInitError};

@@ -15,6 +15,7 @@ use model::status::{FinalUsage, Object};
 use super::Runtime;
 use super::index::Key;
 use super::layout::group_path;
+use super::record::leaf_name;
 
 /// Who knows which objects there are. Answers from memory, at once.
 pub trait Objects: Send + Sync + 'static {
@@ -86,12 +87,23 @@ impl Objects for Runtime {
 }
 
 impl Runtime {
+    fn group_of(&self, object: &Object) -> PathBuf {
+        let named = group_path(&self.shared, &Key::of(object));
+        match object {
+            Object::Cell(_) => named,
+            Object::Executable(executable) => {
+                let mode = executable.effective.ending.kill_mode;
+                named.with_file_name(leaf_name(&executable.meta, mode))
+            }
+        }
+    }
+
     fn measure(&self, object: &Arc<Object>) -> Measured {
         let runs = !object.state().is_final();
         Measured {
             object: object.meta().to_ref(),
             ended: object.final_usage().cloned(),
-            cgroup: runs.then(|| group_path(&self.shared, &Key::of(object))),
+            cgroup: runs.then(|| self.group_of(object)),
         }
     }
 }

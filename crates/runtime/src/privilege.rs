@@ -9,12 +9,14 @@ use model::cell::CellSpec;
 use model::container::Container;
 use model::error::{Error, Reason};
 use model::executable::ExecutableSpec;
+use model::launch::{CpuPolicy, IoClass, Scheduling};
 use model::name::ObjectPath;
 use model::network::{FIRST_FREE_PORT, Mode, PortRange, PublishedPort};
 use model::seccomp::{Profile, Seccomp};
 
 use identity::permit::Permit;
 
+use crate::extras::Extras;
 use crate::settings::Settings;
 
 /// Whether the caller may ask for such a cell.
@@ -94,8 +96,36 @@ fn check_container(container: &Container) -> Result<(), Error> {
     }
 }
 
+/// Whether the caller may give such an executable what no message has.
+pub(crate) fn check_extras(
+    permit: &Permit,
+    spec: &ExecutableSpec,
+    extras: &Extras,
+) -> Result<(), Error> {
+    if !extras.are_none() && !permit.is_administrator() {
+        return Err(refused("a descriptor of the node", "executable"));
+    }
+    extras.check(spec)
+}
+
+/// What goes before the programs of all others.
+fn check_scheduling(scheduling: &Scheduling) -> Result<(), Error> {
+    let field = match scheduling {
+        it if it.io_class == Some(IoClass::Realtime) => "io_class",
+        it if it.policy.is_some_and(CpuPolicy::is_realtime) => "policy",
+        _ => return Ok(()),
+    };
+    Err(refused(
+        "real-time scheduling",
+        &format!("executable.spec.scheduling.{field}"),
+    ))
+}
+
 /// Whether the caller may ask for such an executable.
 pub(crate) fn check_executable(permit: &Permit, spec: &ExecutableSpec) -> Result<(), Error> {
+    if !permit.is_administrator() {
+        check_scheduling(&spec.scheduling)?;
+    }
     if !permit.is_administrator() && spec.oom_score_adj.is_some_and(|adj| adj < 0) {
         return Err(refused(
             "an oom_score_adj below 0",

@@ -11,6 +11,7 @@ use model::cell::CellSpec;
 use model::container::Defaults;
 use model::error::{Error, Reason};
 use model::executable::{Effective, ExecutableSpec, LogPolicy, MAX_STOP_GRACE};
+use model::launch::KillMode;
 use model::name::Uid;
 use model::resources::Resources;
 use model::status::{Annex, Meta, Object};
@@ -109,6 +110,11 @@ pub(crate) struct ExecutableRecord {
 }
 
 impl ExecutableRecord {
+    /// The name of its leaf.
+    pub(crate) fn leaf(&self) -> String {
+        leaf_name(&self.meta, self.spec.ending.kill_mode)
+    }
+
     /// The spec with every default filled in.
     ///
     /// # Errors
@@ -119,6 +125,20 @@ impl ExecutableRecord {
             Some(defaults) => self.spec.effective_in(self.logs, defaults),
         }
     }
+}
+
+/// The name of an executable's leaf: its own, or one of that run alone where processes may stay in
+/// it that the executable is done with. No label has a dot.
+pub(crate) fn leaf_name(meta: &Meta, mode: KillMode) -> String {
+    match mode.leaves() {
+        true => format!("{}.{}", meta.path.name(), meta.uid),
+        false => meta.path.name().to_owned(),
+    }
+}
+
+/// Whether a group of that name was left behind by an executable's main process.
+pub(crate) fn is_left_behind(name: &str) -> bool {
+    name.contains('.')
 }
 
 /// What the archive keeps of a finished object.

@@ -22,6 +22,7 @@ use super::api::{joined, new_uid};
 use super::caller::{Callers, given_up};
 use super::cell::{CellHandle, Request, StartOrder};
 use super::effects::{MayReplace, RUN_CELL, RUN_EXECUTABLE};
+use super::extras::Extras;
 use super::index::requests::{Attempt, IdempotencyKey, Outcome};
 use super::index::{IdWish, Index, Key, Reservation, Taken};
 use super::record::{CellRecord, ExecutableRecord};
@@ -39,7 +40,23 @@ impl Runtime {
         permit: Permit,
         request: RunExecutable,
     ) -> Result<Arc<Object>, Error> {
+        self.launch(permit, request, Extras::default()).await
+    }
+
+    /// The same for a subsystem of the node, which gives the executable what no message has. Where
+    /// the request is a retry of an earlier one, the extras of that one count.
+    ///
+    /// # Errors
+    /// As [`Runtime::run_executable`], and `PERMISSION_DENIED` where there are extras and the permit
+    /// isn't an administrator's.
+    pub async fn launch(
+        &self,
+        permit: Permit,
+        request: RunExecutable,
+        extras: Extras,
+    ) -> Result<Arc<Object>, Error> {
         let tenant = &request.tenant;
+        privilege::check_extras(&permit, &request.spec, &extras)?;
         permit.demand(tenant, &Effect::on(RUN_EXECUTABLE, &request.path))?;
         privilege::check_executable(&permit, &request.spec)?;
         if let Some((spec, path)) = request.own_cell.as_ref().zip(request.path.parent()) {
@@ -63,7 +80,9 @@ impl Runtime {
         };
         self.open(permit.is_the_nodes() && request.own_cell.is_none())?;
         let shared = self.shared.clone();
-        let run = move |run: Run| async move { run_executable(&shared, run, request, names).await };
+        let run = move |run: Run| async move {
+            run_executable(&shared, run, request, names, extras).await
+        };
         self.once(wanted, run).await
     }
 
@@ -364,6 +383,7 @@ async fn run_executable(
     run: Run,
     request: RunExecutable,
     names: Names,
+    extras: Extras,
 ) -> Result<Arc<Object>, Error> {
     let key = Key {
         tenant: request.tenant,
@@ -379,10 +399,10 @@ async fn run_executable(
         defaults: None,
     };
     match request.own_cell {
-        None => start(shared, key, record, names.own).await,
+        None => start(shared, key, record, extras, names.own).await,
         Some(spec) => {
             let cell = own_cell(shared, &key, run.uid, spec, names, &run.callers).await?;
-            let started = start(shared, key, record, names.own).await;
+            let started = start(shared, key, record, extras, names.own).await;
             if started.is_err() {
                 let grace = Some(Duration::ZERO);
                 // It goes with an executable that never was; the answer is about that one.
@@ -421,6 +441,7 @@ async fn start(
     shared: &Arc<Shared>,
     key: Key,
     record: ExecutableRecord,
+    extras: Extras,
     replace: MayReplace,
 ) -> Result<Arc<Object>, Error> {
     let uid = record.meta.uid;
@@ -438,6 +459,7 @@ async fn start(
     cell.ask(|reply| {
         Request::Start(Box::new(StartOrder {
             record,
+            extras,
             reservation,
             reply,
         }))

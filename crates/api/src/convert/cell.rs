@@ -41,6 +41,7 @@ pub fn spec(message: wire::CellSpec) -> Result<CellSpec> {
             .map(network::network)
             .transpose()
             .within("network")?,
+        light: message.light,
     }
     .try_into()
 }
@@ -172,6 +173,7 @@ pub fn to_spec(draft: &Draft) -> wire::CellSpec {
         container: draft.container.as_ref().map(to_container),
         sysctls: draft.sysctls.clone(),
         network: draft.network.as_ref().map(network::to_network),
+        light: draft.light,
     }
 }
 

@@ -4,9 +4,11 @@
 use model::capability::Capabilities;
 use model::error::{Error, Result, Within};
 use model::executable::{Draft, ExecutableSpec, LogPolicy, Terminal};
+use model::launch::{Ending, Scheduling, Streams};
 use model::rlimit::Rlimit;
 use model::seccomp::{Action, Profile, Seccomp};
 
+use super::launch;
 use super::resources::{resources, to_resources};
 use super::scalar::{enumeration, maybe_duration, to_duration};
 use crate::runtime::v0 as wire;
@@ -52,6 +54,15 @@ fn draft(message: wire::ExecutableSpec) -> Result<Draft> {
         logs: log_policy(message.logs.unwrap_or_default()).within("logs")?,
         main: message.main,
         entrypoint: message.entrypoint,
+        program: message.program,
+        cwd_optional: message.cwd_optional,
+        ending: launch::ending(message.ending.unwrap_or_default()).within("ending")?,
+        streams: launch::streams(message.streams.unwrap_or_default()).within("streams")?,
+        scheduling: launch::scheduling(message.scheduling.unwrap_or_default())
+            .within("scheduling")?,
+        ignore_sigpipe: message.ignore_sigpipe,
+        keyring: launch::keyring(message.keyring)?,
+        personality: launch::personality(message.personality)?,
     })
 }
 
@@ -136,6 +147,15 @@ pub fn to_spec(draft: &Draft) -> wire::ExecutableSpec {
         }),
         main: draft.main,
         entrypoint: draft.entrypoint.clone(),
+        program: draft.program.clone(),
+        cwd_optional: draft.cwd_optional,
+        ending: (draft.ending != Ending::default()).then(|| launch::to_ending(&draft.ending)),
+        streams: (draft.streams != Streams::default()).then(|| launch::to_streams(&draft.streams)),
+        scheduling: (draft.scheduling != Scheduling::default())
+            .then(|| launch::to_scheduling(&draft.scheduling)),
+        ignore_sigpipe: draft.ignore_sigpipe,
+        keyring: launch::to_keyring(draft.keyring).into(),
+        personality: launch::to_personality(draft.personality).into(),
     }
 }
 

@@ -7,6 +7,7 @@
 
 pub mod cell;
 pub mod executable;
+mod launch;
 mod network;
 pub mod object;
 pub mod observe;

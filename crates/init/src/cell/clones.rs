@@ -14,6 +14,7 @@ use kernel::{Context, pidfd, process};
 use rustix::io::Errno;
 
 use super::Cell;
+use super::room::Room;
 use super::workload::State;
 use crate::failure::InStep;
 use crate::protocol::{Failure, Namespaces, Pids, Root, Step};
@@ -40,7 +41,7 @@ impl Inner {
 
 impl Cell {
     /// The namespaces inside of the cell's that an executable is to be in.
-    pub(super) fn inner(&mut self, pids: Pids) -> Result<Inner, Failure> {
+    pub(super) fn inner(&mut self, room: &mut Room, pids: Pids) -> Result<Inner, Failure> {
         let refused =
             |errno: Errno, detail| Err(Failure::new(Step::Namespace, errno.raw_os_error(), detail));
         if self.root == Root::Node && pids != Pids::Cell {
@@ -58,7 +59,7 @@ impl Cell {
                           another one and come back";
             return refused(Errno::INVAL, detail);
         }
-        let Some(main) = self.workloads.find(main) else {
+        let Some(main) = room.workloads.find(main) else {
             return refused(
                 Errno::SRCH,
                 "the executable whose namespaces are to be entered",

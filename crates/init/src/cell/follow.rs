@@ -29,6 +29,11 @@ pub(super) fn open(path: &Path, flags: OpenFlags) -> Result<OwnedFd> {
     fsutil::open_below(root()?, path, flags, 0, Resolve::InRoot)
 }
 
+/// The same for a file that may be made with this mode, where `flags` say so.
+pub(super) fn open_or_make(path: &Path, flags: OpenFlags, mode: u32) -> Result<OwnedFd> {
+    fsutil::open_below(root()?, path, flags, mode, Resolve::InRoot)
+}
+
 /// Opens a folder, as a place.
 pub(super) fn folder(path: &Path) -> Result<OwnedFd> {
     open(path, FOLDER)

@@ -15,20 +15,22 @@ use kernel::caps::{self, CapabilitySet};
 use kernel::exec::{self, Prepared};
 use kernel::namespace::{self, Namespaces as Kinds};
 use kernel::rlimit::{self, Limit, Resource};
-use kernel::signal::{self, SignalSet};
+use kernel::signal::{self, Signal, SignalSet};
 use kernel::{Context, process, sched, seccomp};
 use rustix::io::Errno;
 
 use super::clones::Inner;
 use super::users::{self, Identity};
-use super::{follow, image};
+use super::{follow, image, open, passed};
 use crate::codec::Packet;
 use crate::failure::InStep;
-use crate::protocol::{CellRequest, Failure, Launch, Namespaces, Root, Stdio, Step};
+use crate::protocol::{CellRequest, Failure, Keyring, Launch, Namespaces, Root, Stdio, Step};
 
 /// The soft limit of descriptors, where none is asked for: programs that use `select` break above
 /// it.
 const SOFT_DESCRIPTORS: u64 = 1024;
+/// `PER_LINUX32`.
+const LINUX32: u64 = 8;
 /// The hard limit of descriptors: a program may raise its own up to this.
 const HARD_DESCRIPTORS: u64 = 524_288;
 
@@ -38,7 +40,9 @@ pub(super) struct Child<'a> {
     pub(super) packet: &'a [u8],
     /// What becomes its standard streams, in their order.
     pub(super) streams: [BorrowedFd<'a>; 3],
-    /// Where a failure is written; close-on-exec.
+    /// What the program gets from 3 on.
+    pub(super) passed: &'a [OwnedFd],
+    /// Where a failure is written; close-on-exec. Its number is none that the program uses.
     pub(super) status: OwnedFd,
     /// The cell's own namespaces.
     pub(super) own: Namespaces,
@@ -69,11 +73,11 @@ fn attempt(child: &Child<'_>) -> Result<Infallible, Failure> {
     if let Inner::Of(main) = &child.inner {
         namespace::join(main, Kinds::MOUNT).step(Step::Namespace)?;
     }
-    isolate(child)?;
+    isolate(child, &launch)?;
     if let Inner::New = child.inner {
         image::renew(child.root, child.own, child.node_user)?;
     }
-    set_streams(child, launch.stdio)?;
+    set_streams(child, &launch)?;
     set_limits(&launch)?;
     let of_image = matches!(child.root, Root::Image(_));
     let who = users::resolve(&launch, of_image)?;
@@ -98,11 +102,13 @@ fn invalid(step: Step, detail: &str) -> Failure {
 }
 
 /// A session, a keyring and a cgroup root of its own.
-fn isolate(child: &Child<'_>) -> Result<(), Failure> {
+fn isolate(child: &Child<'_>, launch: &Launch) -> Result<(), Failure> {
     process::new_session().step(Step::Stdio)?;
     // The cell-init's own keyring is empty and new too. So it may be shared where a container's
     // filter forbids another, or where the user's quota (200 keys) has run out.
-    if let Err(error) = process::new_session_keyring() {
+    if launch.keyring != Keyring::Inherit
+        && let Err(error) = process::new_session_keyring()
+    {
         let tolerable = [Errno::NOSYS, Errno::PERM, Errno::ACCESS, Errno::DQUOT];
         if !tolerable.contains(&Errno::from_raw_os_error(error.errno())) {
             return Err(Failure::of(Step::Identity, &error));
@@ -114,23 +120,46 @@ fn isolate(child: &Child<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn set_streams(child: &Child<'_>, stdio: Stdio) -> Result<(), Failure> {
+fn set_streams(child: &Child<'_>, launch: &Launch) -> Result<(), Failure> {
     let [input, output, error] = child.streams;
+    let passed = passed::aside(child.passed)?;
     for (stream, number) in [(input, 0), (output, 1), (error, 2)] {
         process::place_fd(stream, number).step(Step::Stdio)?;
     }
-    if matches!(stdio, Stdio::Terminal { .. }) {
+    if matches!(launch.stdio, Stdio::Terminal { .. }) {
         rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())
             .call("ioctl(TIOCSCTTY)")
             .step(Step::Stdio)?;
     }
-    let [input, output, error] = [
-        rustix::stdio::stdin(),
-        rustix::stdio::stdout(),
-        rustix::stdio::stderr(),
-    ];
+    process::set_umask(launch.umask);
+    launch.opens.iter().try_for_each(open::open)?;
+    let behind = passed::place(passed, launch.nonblocking)?;
     // Descriptors that are opened from here on are close-on-exec.
-    process::close_all_but(&[input, output, error, child.status.as_fd()]).step(Step::Stdio)
+    process::close_from_but(behind, &[child.status.as_fd()]).step(Step::Stdio)
+}
+
+/// How its threads get the processor and the disks.
+fn set_scheduling(launch: &Launch) -> Result<(), Failure> {
+    if let Some((class, level)) = launch.io_priority {
+        sched::set_io_priority(class.into(), level.into()).step(Step::Scheduling)?;
+    }
+    if launch.policy.is_some() || launch.reset_on_fork {
+        let (policy, priority) = launch.policy.unwrap_or_default();
+        let flags = match launch.reset_on_fork {
+            true => sched::Policy::RESET_ON_FORK,
+            false => 0,
+        };
+        let nice = launch.nice.into();
+        let attributes = sched::Policy::of(policy.into(), priority.into(), nice, flags);
+        sched::set_policy(&attributes).step(Step::Scheduling)?;
+    }
+    if launch.timer_slack_ns > 0 {
+        process::set_timer_slack(launch.timer_slack_ns).step(Step::Scheduling)?;
+    }
+    if launch.linux32 {
+        sched::set_personality(LINUX32).step(Step::Scheduling)?;
+    }
+    Ok(())
 }
 
 fn set_limits(launch: &Launch) -> Result<(), Failure> {
@@ -140,7 +169,7 @@ fn set_limits(launch: &Launch) -> Result<(), Failure> {
     if !launch.affinity.is_empty() {
         sched::set_affinity(&launch.affinity).step(Step::Affinity)?;
     }
-    process::set_umask(launch.umask);
+    set_scheduling(launch)?;
     if !launch
         .rlimits
         .iter()
@@ -191,10 +220,8 @@ impl Ready {
 
 fn prepare(launch: &Launch, who: &Identity) -> Result<Ready, Failure> {
     let env = environment(launch, who);
-    let program = launch
-        .argv
-        .first()
-        .ok_or_else(|| invalid(Step::Exec, "argv is empty"))?;
+    let program = launch.program.as_ref().or(launch.argv.first());
+    let program = program.ok_or_else(|| invalid(Step::Exec, "argv is empty"))?;
     let path = env.iter().find_map(|entry| entry.strip_prefix(b"PATH="));
     let path = path.unwrap_or(exec::DEFAULT_PATH);
     Ok(Ready {
@@ -207,6 +234,11 @@ fn prepare(launch: &Launch, who: &Identity) -> Result<Ready, Failure> {
 /// The environment as given, with what a login would add where it is absent.
 fn environment(launch: &Launch, who: &Identity) -> Vec<Vec<u8>> {
     let mut env = launch.env.clone();
+    for (name, value) in passed::variables(launch) {
+        let start = [&name[..], b"="].concat();
+        env.retain(|entry| !entry.starts_with(&start));
+        env.push([start, value].concat());
+    }
     let mut add = |name: &[u8], value: &[u8]| {
         let is_set = env.iter().any(|entry| {
             entry
@@ -269,6 +301,10 @@ fn become_user(child: &Child<'_>, launch: &Launch, who: &Identity) -> Result<(),
     let keep = ambient != CapabilitySet::EMPTY && who.uid != 0;
     process::set_keep_capabilities(keep).step(Step::Capabilities)?;
     process::set_uid(who.uid).map_err(|error| invalid_user(who.uid, error))?;
+    if launch.keyring == Keyring::Shared {
+        // The keyring of the user that this process is now.
+        process::link_user_keyring().step(Step::Identity)?;
+    }
     // A kernel may be configured to keep a process dumpable after a change of user
     // (`fs.suid_dumpable`). Until the exec no other process may read or trace this one: it is a
     // copy of the cell-init.
@@ -318,7 +354,13 @@ impl Directory {
                 let root = || open(b"/");
                 (path, open(path).or_else(|_| root()), root().map(Some))
             }
-            path if of_image => (path, follow::make_folder(path_of(path)), Ok(None)),
+            path if of_image && !launch.cwd_optional => {
+                (path, follow::make_folder(path_of(path)), Ok(None))
+            }
+            path if launch.cwd_optional => {
+                let root = || open(b"/");
+                (path, open(path).or_else(|_| root()), root().map(Some))
+            }
             path => (path, open(path), Ok(None)),
         };
         Ok(Directory {
@@ -350,6 +392,9 @@ fn path_of(bytes: &[u8]) -> &Path {
 /// The steps that can't be undone: signals, privileges, the filter.
 fn finish(launch: &Launch) -> Result<(), Failure> {
     signal::set_mask(SignalSet::EMPTY).step(Step::Exec)?;
+    if launch.ignore_sigpipe {
+        signal::ignore(Signal::PIPE).step(Step::Exec)?;
+    }
     if launch.no_new_privileges {
         process::set_no_new_privileges().step(Step::Capabilities)?;
         install_filter(launch)?;

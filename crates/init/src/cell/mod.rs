@@ -2,9 +2,9 @@
 //! The cell-init: the parent and record keeper of the executables of one cell.
 //!
 //! A clone of the spawner without exec: it has the code of this binary, a few pages of memory of
-//! its own, and only the descriptors that it needs. One loop waits for the daemon's connection (one
-//! at a time), the pipes that say whether an exec succeeded, and signals. It never blocks, and its
-//! table of workloads has a bound. It goes on without a daemon: exits and output then wait.
+//! its own, and only the descriptors that it needs. One loop waits for the daemon's connections (one
+//! at a time for each cell that it serves: its own, and light cells in it), the pipes that say
+//! whether an exec succeeded, and signals. It never blocks, and its tables have bounds. It goes on without a daemon: exits and output then wait.
 //!
 //! It knows no limits, no logs and no policy: it does what the daemon says, in its own cell only.
 //! [`setup`] makes the cell around it; [`launch`] executes the programs.
@@ -20,27 +20,29 @@ mod follow;
 mod image;
 mod launch;
 pub(crate) mod mounts;
+mod open;
+mod orphans;
+mod passed;
 mod reap;
 mod requests;
+mod room;
 pub(crate) mod setup;
 mod stop;
 mod users;
 pub(crate) mod workload;
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use kernel::memory::Scratch;
-use kernel::poll::Deadline;
-use kernel::seqpacket::{self, Mode, ReceiveError};
+use kernel::process;
 use kernel::signal::SignalFd;
-use kernel::{Result, process};
 
-use crate::link::Link;
-use crate::poll::{Interest, Poll};
-use crate::protocol::{CellEvent, MAX_PACKET, Namespaces, Root, Uid, VERSION};
+use crate::poll::Poll;
+use crate::protocol::{Namespaces, Root};
+use orphans::Orphans;
+use room::{Room, Source};
 use stop::Stop;
-use workload::{State, Workloads};
 
 /// How many packets are read before the other sources have their turn.
 const PACKETS_AT_ONCE: usize = 16;
@@ -49,16 +51,11 @@ const KEEP: usize = 8 * 1024;
 /// How long to leave alone what failed for want of descriptors or memory.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// The token of the signals; the others are of rooms.
 const SIGNALS: u64 = 0;
-const LISTENER: u64 = 1;
-const LINK: u64 = 2;
-/// The token of an exec-status pipe is this and its descriptor.
-const STATUS: u64 = 16;
 
 /// The state of a cell-init.
 pub(crate) struct Cell {
-    uid: Uid,
-    record: Vec<u8>,
     /// The namespaces that the cell doesn't share.
     own: Namespaces,
     /// What the root of the cell's files is; its layers are forgotten.
@@ -71,24 +68,17 @@ pub(crate) struct Cell {
     node_uid: u32,
     poll: Poll,
     signals: SignalFd,
-    listener: OwnedFd,
     /// Its own OOM score, to be written; see `Cell::clone_with_score`.
     score: Option<OwnedFd>,
     /// The root of the cell's own devpts; none where it shares its mounts.
     devpts: Option<OwnedFd>,
-    /// The listener is left alone until then.
-    listen_again: Option<Deadline>,
-    /// Whether the listener is among what is waited for.
-    listens: bool,
     /// Children may have ended without a signal: look again.
     reap_again: bool,
-    link: Option<Link>,
-    /// The daemon on the link has sent `Hello`, with our version.
-    said_hello: bool,
-    interest: Interest,
-    workloads: Workloads,
-    /// There may be workloads or ends that the daemon doesn't know.
-    news: bool,
+    /// The cells that it serves, its own first. One that is being served is taken out meanwhile.
+    rooms: Vec<Option<Box<Room>>>,
+    /// How many rooms there were.
+    last_room: u32,
+    orphans: Orphans,
     buffer: Option<Scratch>,
     stop: Option<Stop>,
 }
@@ -111,249 +101,68 @@ impl Cell {
                 number += 1;
             }
             self.advance_stop();
-            self.flush();
-            self.tend_listener();
+            for room in self.rooms.iter_mut().flatten() {
+                room.tend(&self.poll);
+            }
+            self.close_rooms();
         }
     }
 
     fn timeout(&self) -> Option<Duration> {
-        let stuck = self
-            .link
-            .as_ref()
-            .is_some_and(Link::is_stuck)
-            .then_some(PAUSE);
-        let listens = self.link.is_none() && self.listen_again.is_none();
-        let again = (self.reap_again || self.listens != listens).then_some(PAUSE);
-        let listen = self.listen_again.and_then(Deadline::remaining);
+        let rooms = self.rooms.iter().flatten();
+        let rooms = rooms.filter_map(|room| room.timeout());
+        let again = self.reap_again.then_some(PAUSE);
         let stop = self
             .stop
             .as_ref()
-            .and_then(|stop| stop.timeout(&self.workloads));
-        [stuck, again, listen, stop].into_iter().flatten().min()
+            .and_then(|stop| stop.timeout(&self.rooms));
+        rooms.chain(again).chain(stop).min()
     }
 
     fn handle(&mut self, token: u64) {
-        match token {
-            SIGNALS => self.read_signals(),
-            LISTENER => self.accept(),
-            LINK => self.read_link(),
-            _ => self.read_status(token),
-        }
-    }
-
-    /// Takes a new daemon's connection, once the old one is read to its end.
-    fn accept(&mut self) {
-        if self.link.is_some() {
-            return;
-        }
-        let socket = match seqpacket::accept(&self.listener, Mode::Nonblocking) {
-            Ok(socket) => socket,
-            Err(error) if error.is_would_block() => return,
-            Err(_) => return self.listen_later(),
-        };
-        if !self.is_node(&socket) {
-            return;
-        }
-        // A packet with a record of the largest size must fit.
-        let _ = seqpacket::reserve_send_buffer(&socket, MAX_PACKET);
-        if self.poll.add(&socket, LINK, Interest::READ).is_err() {
-            return self.listen_later();
-        }
-        self.interest = Interest::READ;
-        self.said_hello = false;
-        self.link = Some(Link::new(socket));
-    }
-
-    /// Whether the peer is the node's root, and not from within this cell.
-    fn is_node(&self, socket: impl AsFd) -> bool {
-        let own_pids = self.own.has(Namespaces::PID);
-        seqpacket::peer_credentials(socket)
-            .is_ok_and(|peer| peer.uid == self.node_uid && (!own_pids || peer.pid == 0))
-    }
-
-    /// Leaves connections in the backlog for a while.
-    fn listen_later(&mut self) {
-        self.listen_again = Some(Deadline::after(PAUSE));
-    }
-
-    /// Listens while there is no daemon. A change that fails is tried again: without a listener in
-    /// the loop no later daemon could connect.
-    fn tend_listener(&mut self) {
-        if self.listen_again.is_some_and(Deadline::passed) {
-            self.listen_again = None;
-        }
-        let read = self.link.is_none() && self.listen_again.is_none();
-        let interest = Interest { read, write: false };
-        if read != self.listens && self.poll.change(&self.listener, LISTENER, interest).is_ok() {
-            self.listens = read;
-        }
-    }
-
-    fn read_link(&mut self) {
-        let Some(mut buffer) = self.buffer.take() else {
-            return;
-        };
-        for _ in 0..PACKETS_AT_ONCE {
-            let Some(link) = self.link.as_ref().filter(|link| link.has_room()) else {
-                break;
-            };
-            match link.receive(&mut buffer) {
-                Ok(Some(packet)) => {
-                    let length = packet.length;
-                    self.request(buffer.get(..length).unwrap_or_default(), packet.fds);
-                    if length > KEEP {
-                        buffer.discard();
-                    }
+        match Source::of(token) {
+            Source::Signals => self.read_signals(),
+            Source::Listener(room) => self.within(room, Self::accept),
+            Source::Link(room) => self.within(room, Self::read_link),
+            Source::Status(room) => self.within(room, |cell, room| {
+                if let Some(at) = room.starting_at(token) {
+                    cell.conclude_start(room, at);
                 }
-                Ok(None) => self.lose_link(),
-                Err(error) if error.is_would_block() => break,
-                Err(ReceiveError::Os(_)) => self.lose_link(),
-                Err(error) => self.refuse_cut(&buffer, &error),
+            }),
+        }
+    }
+
+    /// Serves the room of that number, where it is there still.
+    fn within(&mut self, number: u32, serve: impl FnOnce(&mut Self, &mut Room)) {
+        let is_it =
+            |room: &Option<Box<Room>>| room.as_ref().is_some_and(|it| it.number() == number);
+        let Some(at) = self.rooms.iter().position(is_it) else {
+            return;
+        };
+        let taken = self.rooms.get_mut(at).and_then(Option::take);
+        let Some(mut room) = taken else { return };
+        serve(self, &mut room);
+        // Rooms are only added meanwhile: the place is the same.
+        if let Some(place) = self.rooms.get_mut(at) {
+            *place = Some(room);
+        }
+    }
+
+    /// Forgets the light cells that have ended.
+    fn close_rooms(&mut self) {
+        let over = |room: &Option<Box<Room>>| room.as_ref().is_none_or(|room| room.is_over);
+        while let Some(at) = self.rooms.iter().position(over) {
+            if let Some(room) = self.rooms.remove(at) {
+                room.close(&self.poll);
             }
         }
-        self.buffer = Some(buffer);
     }
 
-    /// The daemon is gone: the next one gets what this one didn't.
-    fn lose_link(&mut self) {
-        if let Some(link) = self.link.take() {
-            let _ = self.poll.remove(&link);
-        }
-        self.said_hello = false;
-        for workload in &mut self.workloads.0 {
-            if let State::Starting { request, .. } | State::Failing { request, .. } =
-                &mut workload.state
-            {
-                *request = None;
-            }
-        }
+    /// Whether something runs in one of its cells.
+    fn any_alive(&self) -> bool {
+        let mut rooms = self.rooms.iter().flatten();
+        rooms.any(|room| room.workloads.any_alive())
     }
-
-    /// Answers a daemon's `Hello` with the cell's uid and record; its workloads follow from
-    /// [`Cell::flush`].
-    fn answer_hello(&mut self, version: u16) {
-        if version != VERSION {
-            let reason = format!("this cell's init speaks version {VERSION}, not {version}");
-            self.post(
-                &CellEvent::Refused {
-                    version: VERSION,
-                    reason,
-                },
-                &[],
-            );
-            if let Some(link) = &mut self.link {
-                let _ = link.flush();
-            }
-            return self.lose_link();
-        }
-        if self.own.has(Namespaces::MOUNT) {
-            mounts::detach_stage();
-        }
-        self.said_hello = true;
-        self.news = true;
-        for workload in &mut self.workloads.0 {
-            workload.told = false;
-            workload.end_told = false;
-        }
-        let workloads = u32::try_from(self.workloads.0.len()).unwrap_or(u32::MAX);
-        let (uid, record) = (self.uid, self.record.clone());
-        self.post(
-            &CellEvent::Welcome {
-                version: VERSION,
-                uid,
-                record,
-                workloads,
-            },
-            &[],
-        );
-    }
-
-    fn post(&mut self, event: &CellEvent, fds: &[std::os::fd::BorrowedFd<'_>]) {
-        let result = self
-            .link
-            .as_mut()
-            .map_or(Ok(()), |link| link.post(event, fds));
-        if result.is_err() {
-            self.lose_link();
-        }
-    }
-
-    /// Sends waiting packets, then workloads and ends that the daemon doesn't know, as far as the
-    /// socket takes them.
-    fn flush(&mut self) {
-        if self.try_flush().is_err() {
-            self.lose_link();
-        }
-    }
-
-    fn try_flush(&mut self) -> Result<()> {
-        let Some(link) = &mut self.link else {
-            return Ok(());
-        };
-        if !link.is_flushed() {
-            link.flush()?;
-        }
-        if self.said_hello && self.news {
-            self.news = !tell_news(link, &mut self.workloads)?;
-        }
-        let interest = link.interest();
-        if interest != self.interest {
-            self.poll.change(&*link, LINK, interest)?;
-            self.interest = interest;
-        }
-        Ok(())
-    }
-
-    fn read_status(&mut self, token: u64) {
-        let is_it = |state: &State| match state {
-            State::Starting { status, .. } => status_token(status) == token,
-            _ => false,
-        };
-        let found = self
-            .workloads
-            .0
-            .iter()
-            .position(|workload| is_it(&workload.state));
-        if let Some(at) = found {
-            self.conclude_start(at);
-        }
-    }
-}
-
-/// The token of an exec-status pipe.
-fn status_token(status: &OwnedFd) -> u64 {
-    STATUS + u64::from(status.as_raw_fd().unsigned_abs())
-}
-
-/// Sends workloads and ends that the daemon doesn't know; `true` when all are sent.
-fn tell_news(link: &mut Link, workloads: &mut Workloads) -> Result<bool> {
-    for workload in &mut workloads.0 {
-        if !link.is_flushed() {
-            return Ok(false);
-        }
-        let ended = match workload.state {
-            State::Ended(exit) => Some(exit),
-            _ => None,
-        };
-        if !workload.told {
-            link.post(
-                &CellEvent::Workload(workload.report()),
-                &workload.report_fds(),
-            )?;
-            workload.told = true;
-            workload.end_told = ended.is_some();
-        } else if let Some(exit) = ended.filter(|_| !workload.end_told) {
-            link.post(
-                &CellEvent::Exited {
-                    uid: workload.uid,
-                    exit,
-                },
-                &[],
-            )?;
-            workload.end_told = true;
-        }
-    }
-    Ok(true)
 }
 
 /// Ends the cell-init. Where it is PID 1, all processes of its pid namespace end with it.

@@ -6,6 +6,7 @@ use kernel::wait::Exit;
 use rustix::io::Errno;
 
 use super::Cell;
+use super::room::Room;
 use super::workload::{State, exit_record};
 use crate::protocol::{CellEvent, ExitHow, ExitRecord, Failure, Namespaces};
 use crate::reap::each_end;
@@ -42,15 +43,25 @@ impl Cell {
 
     /// `false` where it can't be known yet how its start went.
     fn record_end(&mut self, exit: &Exit) -> bool {
-        let is_it =
-            |workload: &super::workload::Workload| workload.pid == exit.pid && workload.is_alive();
-        let Some(at) = self.workloads.0.iter().position(is_it) else {
+        let is_its = |room: &Room| room.workloads.at_process(exit.pid).is_some();
+        let mut rooms = self.rooms.iter().flatten();
+        let Some(number) = rooms.find(|room| is_its(room)).map(|room| room.number()) else {
             // An orphan of some workload.
+            self.orphans.remember(exit);
+            return true;
+        };
+        let mut known = true;
+        self.within(number, |cell, room| known = cell.record_end_in(room, exit));
+        known
+    }
+
+    fn record_end_in(&mut self, room: &mut Room, exit: &Exit) -> bool {
+        let Some(at) = room.workloads.at_process(exit.pid) else {
             return true;
         };
         // It may have reported a failed start, or have started, since the pipe was last looked at.
-        self.conclude_start(at);
-        let Some(workload) = self.workloads.0.get_mut(at) else {
+        self.conclude_start(room, at);
+        let Some(workload) = room.workloads.0.get_mut(at) else {
             return true;
         };
         let record = match &workload.state {
@@ -63,15 +74,15 @@ impl Cell {
                     request: *request,
                     failure: failure.clone(),
                 };
-                self.workloads.0.swap_remove(at);
-                self.post(&event, &[]);
+                room.workloads.0.swap_remove(at);
+                room.post(&self.poll, &event, &[]);
                 return true;
             }
             State::Failing { failure, .. } => unheard(failure, exit, workload.started_ns),
-            State::Running | State::Ended(_) => workload.exit_record(exit),
+            State::Running | State::Headless(_) | State::Ended(_) => workload.exit_record(exit),
         };
-        workload.state = State::Ended(record);
-        self.news = true;
+        workload.conclude(record);
+        room.news = true;
         true
     }
 }

@@ -3,24 +3,27 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use kernel::Context;
 use kernel::clone::{self, Cloned};
-use kernel::pidfd;
 use kernel::sealed::{self, Sealed};
 use kernel::seqpacket::ReceiveError;
 use kernel::signal::Signal;
 use kernel::tty;
+use kernel::{pidfd, process};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
 
 use super::launch::{self, Child};
-use super::workload::{State, Workload};
-use super::{Cell, end, mounts, status_token};
+use super::room::Room;
+use super::workload::{State, Workload, unknown_end};
+use super::{Cell, end, mounts, passed};
 use crate::codec::{Packet, StartHead, request_number, start_head};
 use crate::failure::InStep;
 use crate::poll::Interest;
 use crate::protocol::{
-    CellEvent, CellRequest, Failure, MAX_SEALED, MountTarget, Namespaces, Stdio, Step, Uid,
+    CellEvent, CellRequest, Failure, MAX_LIGHT, MAX_SEALED, MountTarget, Namespaces, Stdio, Step,
+    Uid, VERSION,
 };
 
 /// The result of a request that is answered by `Done` or `Failed`.
@@ -31,48 +34,55 @@ fn failed(step: Step, errno: Errno, detail: &str) -> Failure {
 }
 
 impl Cell {
-    /// Carries out one packet.
-    pub(super) fn request(&mut self, packet: &[u8], fds: Vec<OwnedFd>) {
+    /// Carries out one packet of a room's daemon.
+    pub(super) fn request(&mut self, room: &mut Room, packet: &[u8], fds: Vec<OwnedFd>) {
         if let Ok(Some(head)) = start_head(packet) {
             let request = head.request;
-            if let Err(failure) = self.start(packet, head, fds) {
-                self.post(&CellEvent::Failed { request, failure }, &[]);
+            if let Err(failure) = self.start(room, packet, head, fds) {
+                room.post(&self.poll, &CellEvent::Failed { request, failure }, &[]);
             }
             return;
         }
         match CellRequest::decode(packet) {
-            Ok(CellRequest::Hello { version }) => self.answer_hello(version),
-            Ok(CellRequest::Ack { uid }) => self.acknowledge(uid),
+            Ok(CellRequest::Hello { version }) => self.hello(room, version),
+            Ok(CellRequest::Ack { uid }) => acknowledge(room, uid),
             Ok(CellRequest::Sealed { request }) => {
-                if let Err(failure) = self.sealed(request, fds) {
-                    self.post(&CellEvent::Failed { request, failure }, &[]);
+                if let Err(failure) = self.sealed(room, request, fds) {
+                    room.post(&self.poll, &CellEvent::Failed { request, failure }, &[]);
                 }
             }
-            Ok(request) => self.answered(request, fds),
+            Ok(request) => self.answered(room, request, fds),
             Err(error) => {
                 let failure = failed(Step::Protocol, Errno::BADMSG, &error.to_string());
-                self.refuse(packet, failure);
+                self.refuse(room, packet, failure);
             }
         }
+    }
+
+    fn hello(&mut self, room: &mut Room, version: u16) {
+        if version == VERSION && room.is_own() && self.own.has(Namespaces::MOUNT) {
+            mounts::detach_stage();
+        }
+        room.answer_hello(version, &self.poll);
     }
 
     /// A packet that did not fit, or whose descriptors did not.
-    pub(super) fn refuse_cut(&mut self, packet: &[u8], error: &ReceiveError) {
+    pub(super) fn refuse_cut(&mut self, room: &mut Room, packet: &[u8], error: &ReceiveError) {
         let failure = failed(Step::Limit, Errno::MFILE, &error.to_string());
-        self.refuse(packet, failure);
+        self.refuse(room, packet, failure);
     }
 
     /// Answers a request that could not be read, if its number can be.
-    fn refuse(&mut self, packet: &[u8], failure: Failure) {
-        if let Some((_, request)) = request_number(packet).filter(|_| self.said_hello) {
-            self.post(&CellEvent::Failed { request, failure }, &[]);
+    fn refuse(&mut self, room: &mut Room, packet: &[u8], failure: Failure) {
+        if let Some((_, request)) = request_number(packet).filter(|_| room.said_hello) {
+            room.post(&self.poll, &CellEvent::Failed { request, failure }, &[]);
         }
     }
 
-    fn answered(&mut self, asked: CellRequest, fds: Vec<OwnedFd>) {
+    fn answered(&mut self, room: &mut Room, asked: CellRequest, fds: Vec<OwnedFd>) {
         let (request, outcome) = match asked {
             CellRequest::PutCellRecord { request, record } => {
-                self.record = record;
+                room.record = record;
                 (request, Ok(()))
             }
             CellRequest::PutRecord {
@@ -81,23 +91,31 @@ impl Cell {
                 record,
             } => (
                 request,
-                self.found(uid).map(|workload| workload.record = record),
+                found(room, uid).map(|workload| workload.record = record),
             ),
             CellRequest::Signal {
                 request,
                 uid,
                 signal,
-            } => (request, self.signal(uid, signal)),
+            } => (request, send(room, uid, signal)),
             CellRequest::CloseStdin { request, uid } => (
                 request,
-                self.found(uid).map(|workload| workload.stdin = None),
+                found(room, uid).map(|workload| workload.stdin = None),
             ),
-            CellRequest::Stage { request } => (request, self.stage(fds)),
-            CellRequest::Mount { request, from, to } => (request, self.mount(from, &to)),
+            CellRequest::Stage { request } => (request, self.stage(room, fds)),
+            CellRequest::Mount { request, from, to } => (request, self.mount(room, from, &to)),
             CellRequest::Unmount { request, target } => {
                 (request, mounts::detach(&self.root, &target))
             }
-            CellRequest::Exit { request } => (request, self.exit(request)),
+            CellRequest::Light {
+                request,
+                uid,
+                record,
+            } => (request, self.serve_light(room, uid, record, fds)),
+            CellRequest::Main { request, uid, pid } => {
+                (request, self.put_main(room, uid, pid, fds))
+            }
+            CellRequest::Exit { request } => (request, self.exit(room, request)),
             // Handled by the caller.
             CellRequest::Hello { .. }
             | CellRequest::Ack { .. }
@@ -108,31 +126,11 @@ impl Cell {
             Ok(()) => CellEvent::Done { request },
             Err(failure) => CellEvent::Failed { request, failure },
         };
-        self.post(&answer, &[]);
+        room.post(&self.poll, &answer, &[]);
     }
 
-    fn found(&mut self, uid: Uid) -> Result<&mut Workload, Failure> {
-        self.workloads
-            .find(uid)
-            .ok_or_else(|| failed(Step::Protocol, Errno::SRCH, "no such workload in this cell"))
-    }
-
-    fn signal(&mut self, uid: Uid, number: u8) -> Outcome {
-        let signal = Signal::from_number(number.into())
-            .ok_or_else(|| failed(Step::Protocol, Errno::INVAL, &format!("no signal {number}")))?;
-        let workload = self.found(uid)?;
-        if !workload.is_alive() {
-            return Err(failed(
-                Step::Protocol,
-                Errno::SRCH,
-                "the main process has ended",
-            ));
-        }
-        pidfd::send_signal(&workload.pidfd, signal).step(Step::Protocol)
-    }
-
-    fn own_mounts(&self) -> Outcome {
-        match self.own.has(Namespaces::MOUNT) {
+    fn own_mounts(&self, room: &Room) -> Outcome {
+        match self.own.has(Namespaces::MOUNT) && room.is_own() {
             true => Ok(()),
             false => {
                 let reason =
@@ -142,49 +140,105 @@ impl Cell {
         }
     }
 
-    fn stage(&mut self, fds: Vec<OwnedFd>) -> Outcome {
-        self.own_mounts()?;
-        match <[OwnedFd; 1]>::try_from(fds) {
-            Ok([folder]) => mounts::attach_stage(&folder),
-            Err(_) => Err(failed(
-                Step::Protocol,
-                Errno::BADF,
-                "one descriptor is expected",
-            )),
-        }
+    fn stage(&mut self, room: &Room, fds: Vec<OwnedFd>) -> Outcome {
+        self.own_mounts(room)?;
+        mounts::attach_stage(&only(fds)?)
     }
 
-    fn mount(&mut self, from: u32, to: &MountTarget) -> Outcome {
-        self.own_mounts()?;
+    fn mount(&mut self, room: &Room, from: u32, to: &MountTarget) -> Outcome {
+        self.own_mounts(room)?;
         mounts::attach(&self.root, from, to)
     }
 
-    fn exit(&mut self, request: u64) -> Outcome {
-        if !self.workloads.0.is_empty() {
+    /// Serves a light cell from now on.
+    fn serve_light(
+        &mut self,
+        asking: &Room,
+        uid: Uid,
+        record: Vec<u8>,
+        fds: Vec<OwnedFd>,
+    ) -> Outcome {
+        let listener = only(fds)?;
+        if self.stop.is_some() {
+            return Err(stopping());
+        }
+        let mut others = self.rooms.iter().flatten();
+        if asking.uid == uid || others.any(|room| room.uid == uid) {
+            return Err(failed(
+                Step::Protocol,
+                Errno::EXIST,
+                "this uid is in use here",
+            ));
+        }
+        let number = self.last_room.checked_add(1);
+        let number = number.filter(|_| self.rooms.len() <= MAX_LIGHT);
+        let Some(number) = number.filter(|_| self.rooms.try_reserve(1).is_ok()) else {
+            return Err(failed(
+                Step::Limit,
+                Errno::NOMEM,
+                "too many light cells in this cell",
+            ));
+        };
+        rustix::io::ioctl_fionbio(&listener, true)
+            .call("ioctl(FIONBIO)")
+            .step(Step::Protocol)?;
+        let room = Room::open(number, (uid, record), listener, &self.poll).step(Step::Limit)?;
+        self.last_room = number;
+        self.rooms.push(Some(Box::new(room)));
+        Ok(())
+    }
+
+    /// Which process is a workload's main one from now on.
+    fn put_main(&mut self, room: &mut Room, uid: Uid, pid: i32, fds: Vec<OwnedFd>) -> Outcome {
+        let pidfd = only(fds)?;
+        let workload = found(room, uid)?;
+        if !matches!(workload.state, State::Running | State::Headless(_)) {
+            let detail = "the executable has ended, or has not started";
+            return Err(failed(Step::Protocol, Errno::SRCH, detail));
+        }
+        // It may have ended before anybody called it a main process. What has is reaped, or will
+        // be: until then it can be signalled.
+        let is_there = pidfd::exists(&pidfd).step(Step::Protocol)?;
+        workload.pid = pid;
+        workload.pidfd = pidfd;
+        workload.state = State::Running;
+        workload.forks = false;
+        if !is_there {
+            let started_ns = workload.started_ns;
+            let record = match self.orphans.take(pid) {
+                Some(exit) => workload.exit_record(&exit),
+                None => unknown_end(started_ns),
+            };
+            workload.conclude(record);
+            room.news = true;
+        }
+        Ok(())
+    }
+
+    /// Ends a light cell, or the init with its own cell.
+    fn exit(&mut self, room: &mut Room, request: u64) -> Outcome {
+        let is_busy = !room.workloads.0.is_empty();
+        let serves_others = room.is_own() && self.rooms.iter().any(Option::is_some);
+        if is_busy || serves_others {
             let detail = "workloads run here, or have ended and are not acknowledged";
             return Err(failed(Step::Protocol, Errno::BUSY, detail));
         }
-        self.post(&CellEvent::Done { request }, &[]);
+        if !room.is_own() {
+            room.is_over = true;
+            return Ok(());
+        }
+        room.post(&self.poll, &CellEvent::Done { request }, &[]);
         end()
     }
 
-    /// Acknowledges an end. A running workload stays, even when the daemon believes that it has
-    /// ended.
-    fn acknowledge(&mut self, uid: Uid) {
-        let ended = |workload: &&mut Workload| matches!(workload.state, State::Ended(_));
-        if self.workloads.find(uid).filter(ended).is_some() {
-            self.workloads.remove(uid);
-        }
-    }
-
     /// A start in a sealed memfd.
-    fn sealed(&mut self, request: u64, mut fds: Vec<OwnedFd>) -> Outcome {
+    fn sealed(&mut self, room: &mut Room, request: u64, mut fds: Vec<OwnedFd>) -> Outcome {
         if fds.is_empty() {
             return Err(failed(Step::Protocol, Errno::BADF, "no sealed memfd came"));
         }
         let packet = Sealed::open(fds.remove(0), MAX_SEALED).step(Step::Protocol)?;
         match start_head(&packet) {
-            Ok(Some(head)) if head.request == request => self.start(&packet, head, fds),
+            Ok(Some(head)) if head.request == request => self.start(room, &packet, head, fds),
             Ok(_) => {
                 let detail = "a sealed request is a start of the same number";
                 Err(failed(Step::Protocol, Errno::BADMSG, detail))
@@ -194,25 +248,21 @@ impl Cell {
     }
 
     /// Whether another workload can be started, of this uid.
-    fn admit(&mut self, uid: Uid) -> Outcome {
-        if !self.said_hello {
+    fn admit(&mut self, room: &mut Room, uid: Uid) -> Outcome {
+        if !room.said_hello {
             return Err(failed(Step::Protocol, Errno::PROTO, "no Hello yet"));
         }
         if self.stop.is_some() {
-            return Err(failed(
-                Step::Limit,
-                Errno::SHUTDOWN,
-                "the cell is being stopped",
-            ));
+            return Err(stopping());
         }
-        if self.workloads.find(uid).is_some() {
+        if room.workloads.find(uid).is_some() {
             return Err(failed(
                 Step::Protocol,
                 Errno::EXIST,
                 "this uid is in use here",
             ));
         }
-        if !self.workloads.reserve() {
+        if !room.workloads.reserve() {
             return Err(failed(
                 Step::Limit,
                 Errno::NOMEM,
@@ -222,9 +272,15 @@ impl Cell {
         Ok(())
     }
 
-    fn start(&mut self, packet: &[u8], head: StartHead, fds: Vec<OwnedFd>) -> Outcome {
-        self.admit(head.uid)?;
-        let inner = self.inner(head.pids)?;
+    fn start(
+        &mut self,
+        room: &mut Room,
+        packet: &[u8],
+        head: StartHead,
+        fds: Vec<OwnedFd>,
+    ) -> Outcome {
+        self.admit(room, head.uid)?;
+        let inner = self.inner(room, head.pids)?;
         let mut parts = Parts::take(&head, fds)?;
         if let Stdio::Terminal { rows, columns } = head.stdio {
             let (master, slave) = self.open_terminal(tty::Size { columns, rows })?;
@@ -232,8 +288,12 @@ impl Cell {
             parts.keep.push(master);
         }
         let (status, child_status) = status_pipe()?;
+        // Out of the way of what the program gets.
+        let child_status = process::duplicate_above(child_status.as_fd(), passed::ABOVE);
+        let child_status = child_status.step(Step::Limit)?;
+        let token = room.status_token(&status);
         self.poll
-            .add(&status, status_token(&status), Interest::READ)
+            .add(&status, token, Interest::READ)
             .step(Step::Clone)?;
         let options = clone::Options {
             cgroup: Some(parts.leaf.as_fd()),
@@ -244,6 +304,7 @@ impl Cell {
             Ok(Cloned::Child) => launch::run(&Child {
                 packet,
                 streams: parts.streams(),
+                passed: &parts.passed,
                 status: child_status,
                 own: self.own,
                 inner,
@@ -256,7 +317,7 @@ impl Cell {
                 workload.output = parts.keep;
                 workload.stdin = parts.stdin;
                 workload.annex = parts.annex;
-                self.workloads.0.push(workload);
+                room.workloads.0.push(workload);
                 Ok(())
             }
             Err(failure) => {
@@ -281,8 +342,8 @@ impl Cell {
     }
 
     /// The pipe of a workload that was starting says how it went: closed by the exec, or a failure.
-    pub(super) fn conclude_start(&mut self, at: usize) {
-        let Some(workload) = self.workloads.0.get_mut(at) else {
+    pub(super) fn conclude_start(&mut self, room: &mut Room, at: usize) {
+        let Some(workload) = room.workloads.0.get_mut(at) else {
             return;
         };
         let State::Starting { request, status } = &workload.state else {
@@ -312,9 +373,9 @@ impl Cell {
                 if let Stdio::Terminal { .. } = workload.stdio {
                     fds.extend(workload.output.iter().map(AsFd::as_fd));
                 }
-                let link = self.link.as_mut();
+                let link = room.link.as_mut();
                 if link.is_some_and(|link| link.post(&started, &fds).is_err()) {
-                    self.lose_link();
+                    room.lose_link(&self.poll);
                 }
             }
             Some(failure) => {
@@ -326,6 +387,50 @@ impl Cell {
     }
 }
 
+/// The one descriptor of a request.
+fn only(fds: Vec<OwnedFd>) -> Result<OwnedFd, Failure> {
+    match <[OwnedFd; 1]>::try_from(fds) {
+        Ok([only]) => Ok(only),
+        Err(_) => Err(failed(
+            Step::Protocol,
+            Errno::BADF,
+            "one descriptor is expected",
+        )),
+    }
+}
+
+fn stopping() -> Failure {
+    failed(Step::Limit, Errno::SHUTDOWN, "the cell is being stopped")
+}
+
+fn found(room: &mut Room, uid: Uid) -> Result<&mut Workload, Failure> {
+    let workload = room.workloads.find(uid);
+    workload.ok_or_else(|| failed(Step::Protocol, Errno::SRCH, "no such workload in this cell"))
+}
+
+fn send(room: &mut Room, uid: Uid, number: u8) -> Outcome {
+    let signal = Signal::from_number(number.into())
+        .ok_or_else(|| failed(Step::Protocol, Errno::INVAL, &format!("no signal {number}")))?;
+    let workload = found(room, uid)?;
+    if !workload.is_alive() {
+        return Err(failed(
+            Step::Protocol,
+            Errno::SRCH,
+            "the main process has ended",
+        ));
+    }
+    pidfd::send_signal(&workload.pidfd, signal).step(Step::Protocol)
+}
+
+/// Acknowledges an end. A running workload stays, even when the daemon believes that it has ended;
+/// one without a main process has no end of its own.
+fn acknowledge(room: &mut Room, uid: Uid) {
+    let ended = |workload: &&mut Workload| !workload.is_alive();
+    if room.workloads.find(uid).filter(ended).is_some() {
+        room.workloads.remove(uid);
+    }
+}
+
 /// The descriptors of a start, each in its role.
 struct Parts {
     leaf: OwnedFd,
@@ -334,6 +439,7 @@ struct Parts {
     keep: Vec<OwnedFd>,
     stdin: Option<OwnedFd>,
     annex: Option<OwnedFd>,
+    passed: Vec<OwnedFd>,
 }
 
 impl Parts {
@@ -343,7 +449,9 @@ impl Parts {
             // The cell-init adds both ends of it.
             Stdio::Terminal { .. } => (0, 0),
         };
-        let expected = 1 + child + keep + usize::from(head.keep_stdin) + usize::from(head.annex);
+        let passed = usize::from(head.passed);
+        let kept = usize::from(head.keep_stdin) + usize::from(head.annex);
+        let expected = 1 + child + keep + kept + passed;
         if fds.len() != expected {
             let detail = format!("{} descriptors came, {expected} are expected", fds.len());
             return Err(failed(Step::Protocol, Errno::BADF, &detail));
@@ -352,16 +460,20 @@ impl Parts {
         let leaf = fds
             .next()
             .ok_or_else(|| failed(Step::Protocol, Errno::BADF, "no leaf"))?;
-        let annex = if head.annex { fds.next_back() } else { None };
+        let child = fds.by_ref().take(child).collect();
+        let keep = fds.by_ref().take(keep).collect();
+        let stdin = if head.keep_stdin { fds.next() } else { None };
+        let annex = if head.annex { fds.next() } else { None };
         if let Some(annex) = &annex {
             sealed::size(annex, MAX_SEALED).step(Step::Protocol)?;
         }
         Ok(Parts {
             annex,
             leaf,
-            child: fds.by_ref().take(child).collect(),
-            keep: fds.by_ref().take(keep).collect(),
-            stdin: fds.next(),
+            child,
+            keep,
+            stdin,
+            passed: fds.collect(),
         })
     }
 

@@ -18,7 +18,8 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
 
-use super::{Cell, LISTENER, SIGNALS};
+use super::room::Room;
+use super::{Cell, SIGNALS};
 use super::{image, mounts};
 use crate::codec::Packet;
 use crate::failure::InStep;
@@ -330,15 +331,13 @@ fn build(
     let poll = Poll::new().step(Step::Clone)?;
     poll.add(&signals, SIGNALS, Interest::READ)
         .step(Step::Clone)?;
-    poll.add(&listener, LISTENER, Interest::READ)
-        .step(Step::Clone)?;
+    let own_room = Room::open(0, (launch.uid, launch.record), listener, &poll);
+    let own_room = Some(Box::new(own_room.step(Step::Clone)?));
     let devpts = match own.has(Namespaces::MOUNT) {
         true => Some(open_devpts()?),
         false => None,
     };
     Ok(Cell {
-        uid: launch.uid,
-        record: launch.record,
         own,
         root: remembered(launch.root),
         away: false,
@@ -346,17 +345,12 @@ fn build(
         node_uid: if node_user { 0 } else { OVERFLOW },
         poll,
         signals,
-        listener,
         score,
         devpts,
-        listen_again: None,
-        listens: true,
         reap_again: false,
-        link: None,
-        said_hello: false,
-        interest: Interest::READ,
-        workloads: Default::default(),
-        news: false,
+        rooms: vec![own_room],
+        last_room: 0,
+        orphans: Default::default(),
         buffer: Some(Scratch::new(MAX_PACKET).step(Step::Limit)?),
         stop: None,
     })

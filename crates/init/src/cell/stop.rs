@@ -8,7 +8,8 @@ use kernel::pidfd;
 use kernel::poll::Deadline;
 use kernel::signal::Signal;
 
-use super::workload::Workloads;
+use super::room::Room;
+use super::workload::Workload;
 use super::{Cell, end};
 
 /// How long the last exits wait for a connected daemon to acknowledge them.
@@ -27,8 +28,10 @@ pub(super) struct Stop {
 
 impl Stop {
     /// How long until something is to be done.
-    pub(super) fn timeout(&self, workloads: &Workloads) -> Option<Duration> {
-        let kills = workloads.0.iter().filter(|workload| workload.is_alive());
+    pub(super) fn timeout(&self, rooms: &[Option<Box<Room>>]) -> Option<Duration> {
+        let all = rooms.iter().flatten();
+        let all = all.flat_map(|room| &room.workloads.0);
+        let kills = all.filter(|workload| workload.is_alive());
         let kills = kills.filter_map(|workload| workload.kill_at);
         kills
             .chain(self.end_at)
@@ -44,12 +47,7 @@ impl Cell {
             return;
         }
         self.stop = Some(Stop { end, end_at: None });
-        for workload in self
-            .workloads
-            .0
-            .iter_mut()
-            .filter(|workload| workload.is_alive())
-        {
+        for workload in self.alive() {
             let grace = Duration::from_millis(workload.grace_ms.into());
             workload.kill_at = Some(Deadline::after(grace));
             let signal = Signal::from_number(workload.stop_signal.into()).unwrap_or(Signal::TERM);
@@ -62,21 +60,17 @@ impl Cell {
         if self.stop.is_none() {
             return;
         }
-        for workload in self
-            .workloads
-            .0
-            .iter_mut()
-            .filter(|workload| workload.is_alive())
-        {
+        for workload in self.alive() {
             if workload.kill_at.is_some_and(Deadline::passed) {
                 workload.kill_at = None;
                 let _ = pidfd::send_signal(&workload.pidfd, Signal::KILL);
             }
         }
-        if self.workloads.any_alive() {
+        if self.any_alive() {
             return;
         }
-        let heard = self.workloads.0.is_empty() || self.link.is_none();
+        let mut rooms = self.rooms.iter().flatten();
+        let heard = rooms.all(|room| room.workloads.0.is_empty() || room.link.is_none());
         let Some(stop) = self.stop.as_mut().filter(|stop| stop.end) else {
             return;
         };
@@ -88,5 +82,12 @@ impl Cell {
             // shared one node-init kills it by its cgroup.
             end()
         }
+    }
+
+    /// The workloads of all its cells whose process is there.
+    fn alive(&mut self) -> impl Iterator<Item = &mut Workload> {
+        let rooms = self.rooms.iter_mut().flatten();
+        let all = rooms.flat_map(|room| &mut room.workloads.0);
+        all.filter(|workload| workload.is_alive())
     }
 }

@@ -181,7 +181,7 @@ fn read(path: &str) -> Result<Vec<u8>, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::{Pids, Stdio, Uid};
+    use crate::protocol::Uid;
 
     const PASSWD: &[u8] =
         b"root:x:0:0:root:/root:/bin/sh\nbroken\n:::\nwww:x:33:34::/var/www:/bin/no\n";
@@ -189,34 +189,13 @@ mod tests {
 
     fn launch(user: Option<Principal>, group: Option<Principal>, groups: &[&str]) -> Launch {
         Launch {
-            uid: Uid([0; 16]),
-            pids: Pids::Cell,
-            argv: vec![],
-            env: vec![],
-            cwd: vec![],
             user,
             group,
             groups: groups
                 .iter()
                 .map(|g| Principal::Name((*g).to_owned()))
                 .collect(),
-            member: false,
-            umask: 0,
-            rlimits: vec![],
-            nice: 0,
-            oom_score_adj: None,
-            affinity: vec![],
-            bounding: 0,
-            ambient: 0,
-            no_new_privileges: true,
-            seccomp: vec![],
-            seccomp_log: false,
-            stdio: Stdio::Pipes,
-            keep_stdin: false,
-            annex: false,
-            stop_signal: 15,
-            grace_ms: 0,
-            record: vec![],
+            ..Launch::plain(Uid([0; 16]))
         }
     }
 

@@ -8,6 +8,9 @@
 //!    └─────────▶ Failing ── reaped ──▶ (gone, `Failed`)        │ the start was
 //!                   └──────────────────────────────────────────┘ given up: 127 or 126
 //! ```
+//!
+//! Where the executed process is only the first one, its exit with 0 leads to `Headless`; from there
+//! the daemon's word, which process is the main one, leads back to `Running`.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -33,6 +36,8 @@ pub(super) enum State {
         failure: Failure,
     },
     Running,
+    /// The first process has exited with 0; which one is the main one isn't known.
+    Headless(ExitRecord),
     Ended(ExitRecord),
 }
 
@@ -54,11 +59,15 @@ pub(super) struct Workload {
     pub(super) memory_events: Option<OwnedFd>,
     pub(super) record: Vec<u8>,
     pub(super) started_ns: u64,
+    /// The executed process is only the first one.
+    pub(super) forks: bool,
+    /// How the first process ended, where that wasn't to be the main one.
+    pub(super) first: Option<ExitRecord>,
     pub(super) stop_signal: u8,
     pub(super) grace_ms: u32,
     /// The present daemon knows of it.
     pub(super) told: bool,
-    /// The present daemon knows of its end.
+    /// The present daemon knows of its end, or of that of its first process.
     pub(super) end_told: bool,
     /// In a shutdown: when it is killed.
     pub(super) kill_at: Option<Deadline>,
@@ -82,6 +91,8 @@ impl Workload {
             memory_events: None,
             record: head.record,
             started_ns: time::realtime_ns(),
+            forks: head.forks,
+            first: None,
             stop_signal: head.stop_signal,
             grace_ms: head.grace_ms,
             told: true,
@@ -90,9 +101,9 @@ impl Workload {
         }
     }
 
-    /// Whether its main process is still there.
+    /// Whether its process, the first or the main one, is still there.
     pub(super) fn is_alive(&self) -> bool {
-        !matches!(self.state, State::Ended(_))
+        !matches!(self.state, State::Ended(_) | State::Headless(_))
     }
 
     /// As the protocol says it.
@@ -109,6 +120,8 @@ impl Workload {
                 State::Ended(exit) => Some(exit),
                 _ => None,
             },
+            first: self.first,
+            has_process: self.is_alive(),
         }
     }
 
@@ -122,6 +135,20 @@ impl Workload {
             .chain(self.stdin.as_ref().map(AsFd::as_fd))
             .chain(self.annex.as_ref().map(AsFd::as_fd))
             .collect()
+    }
+
+    /// Its process has ended so. Where that was only the first one and went well, the workload goes
+    /// on without a main process.
+    pub(super) fn conclude(&mut self, exit: ExitRecord) {
+        let is_first = self.forks && self.first.is_none();
+        self.end_told = false;
+        self.state = match exit.how {
+            ExitHow::Code(0) if is_first && matches!(self.state, State::Running) => {
+                self.first = Some(exit);
+                State::Headless(exit)
+            }
+            _ => State::Ended(exit),
+        };
     }
 
     /// The record of its end.
@@ -158,6 +185,23 @@ pub(crate) fn exit_record(exit: &Exit, started_ns: u64) -> ExitRecord {
     }
 }
 
+/// The end of a process that was reaped when nobody knew whose it was.
+pub(super) fn unknown_end(started_ns: u64) -> ExitRecord {
+    ExitRecord {
+        how: ExitHow::Unknown,
+        started_ns,
+        finished_ns: time::realtime_ns(),
+        user_ns: 0,
+        system_ns: 0,
+        max_rss_bytes: 0,
+        minor_faults: 0,
+        major_faults: 0,
+        voluntary_switches: 0,
+        involuntary_switches: 0,
+        oom_kills: None,
+    }
+}
+
 /// The `oom_kill` line of a `memory.events` file.
 fn oom_kills(file: BorrowedFd<'_>) -> Option<u64> {
     let mut buffer = [0; 512];
@@ -184,6 +228,12 @@ impl Workloads {
 
     pub(super) fn find(&mut self, uid: Uid) -> Option<&mut Workload> {
         self.0.iter_mut().find(|workload| workload.uid == uid)
+    }
+
+    /// Where the living one is whose process has that number.
+    pub(super) fn at_process(&self, pid: i32) -> Option<usize> {
+        let mut all = self.0.iter();
+        all.position(|workload| workload.pid == pid && workload.is_alive())
     }
 
     pub(super) fn remove(&mut self, uid: Uid) {

@@ -20,9 +20,12 @@
 //! a cell-init counts as hostile, so the daemon decodes with the same suspicion as the inits do.
 
 pub mod codec;
+mod launch;
+
+pub use launch::{Keyring, Launch, Open, OpenHow, Principal};
 
 /// The version of both conversations. Changes with every change of a packet's meaning.
-pub const VERSION: u16 = 6;
+pub const VERSION: u16 = 7;
 /// The largest packet, in bytes.
 pub const MAX_PACKET: usize = 160 * 1024;
 /// The largest request that comes sealed ([`CellRequest::Sealed`]), in bytes: what `execve` takes
@@ -44,6 +47,12 @@ pub const MAX_RECORD: usize = 64 * 1024;
 pub const MAX_FDS: usize = 64;
 /// The most workloads of one cell, running or not yet acknowledged.
 pub const MAX_WORKLOADS: usize = 4096;
+/// The most light cells that one cell-init serves.
+pub const MAX_LIGHT: usize = 4096;
+/// The most descriptors that an executable gets from 3 on.
+pub const MAX_PASSED: usize = 48;
+/// The most variables that get an executable's own pid.
+pub const MAX_PID_ENV: usize = 8;
 /// The most cells of one node, running or not yet acknowledged; [`Welcome`] holds them all.
 pub const MAX_CELLS: usize = 7680;
 
@@ -253,6 +262,10 @@ pub enum Step {
     Root = 22,
     /// Setting a parameter of the kernel.
     Sysctl = 23,
+    /// Setting the priority for disks, the scheduling policy, timer slack or personality.
+    Scheduling = 24,
+    /// Opening a standard stream, or passing a descriptor.
+    Open = 25,
 }
 
 /// Namespaces, as a set.
@@ -498,7 +511,30 @@ pub enum CellRequest {
         /// The number of the request inside.
         request: u64,
     },
-    /// End: nothing runs here any more. Refused (EBUSY) while something does.
+    /// Serve a light cell, too: one that shares all of this cell's namespaces. Its conversation is
+    /// one of its own, on its own socket, and is about that cell alone. Descriptor: the listening
+    /// socket.
+    Light {
+        /// Comes back with the answer.
+        request: u64,
+        /// The light cell's run.
+        uid: Uid,
+        /// The light cell's opaque record, as [`CellLaunch::record`].
+        record: Vec<u8>,
+    },
+    /// Which process is the main one of a workload from now on: a child of this init, or one that
+    /// was. Where it has ended already, its end is told, if it is known still. Descriptor: its
+    /// pidfd.
+    Main {
+        /// Comes back with the answer.
+        request: u64,
+        /// The workload's run.
+        uid: Uid,
+        /// Its process id in the cell-init's pid namespace.
+        pid: i32,
+    },
+    /// End: nothing runs here any more. Refused (EBUSY) while something does. A light cell's
+    /// conversation ends; any other cell's init does, which serves no light cells any more.
     Exit {
         /// Comes back with the answer.
         request: u64,
@@ -526,8 +562,8 @@ pub enum CellEvent {
         /// One sentence for people.
         reason: String,
     },
-    /// One per workload, running or ended and not acknowledged. Descriptors: the pidfd if it runs,
-    /// then the kept read ends (stdout and stderr, or the terminal's master), then the write end of
+    /// One per workload, running or ended and not acknowledged. Descriptors: the pidfd if it has
+    /// a process, then the kept read ends (stdout and stderr, or the terminal's master), then the write end of
     /// stdin and the annex if kept.
     Workload(WorkloadState),
     /// The program was executed. Descriptors: its pidfd; with [`Stdio::Terminal`] then the master.
@@ -550,6 +586,14 @@ pub enum CellEvent {
     Done {
         /// Comes back with the answer.
         request: u64,
+    },
+    /// The first process of a workload that [`Launch::forks`] has exited with 0: it has no main
+    /// process until `Main` says so. Kept, see [`WorkloadState::first`].
+    Forked {
+        /// The workload's run.
+        uid: Uid,
+        /// How its first process ended.
+        exit: ExitRecord,
     },
     /// A workload's main process has ended; kept until `Ack`.
     Exited {
@@ -580,6 +624,11 @@ pub struct WorkloadState {
     pub started_ns: u64,
     /// Not there while the main process runs.
     pub exit: Option<ExitRecord>,
+    /// How its first process ended, where that wasn't to be the main one.
+    pub first: Option<ExitRecord>,
+    /// It has a process of that pid, whose pidfd is among the descriptors: `false` once it has
+    /// ended, and where the first process has and the main one isn't known.
+    pub has_process: bool,
 }
 
 /// The kind of a workload's standard streams.
@@ -638,78 +687,4 @@ pub enum ExitHow {
     },
     /// Not known: the process was reaped by another parent.
     Unknown,
-}
-
-/// A user or group as asked for; resolved by the cell-init in the cell's own files.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Principal {
-    /// By number, in the cell's user namespace.
-    Id(u32),
-    /// By name, looked up in the cell's own /etc/passwd or /etc/group.
-    Name(String),
-}
-
-/// A new executable. Descriptors that go with it, in this order:
-/// 1. its leaf cgroup (directory). Its `cgroup.procs` must belong to the node's id of the cell's
-///    root (`IdMap::outside`), or the kernel refuses to clone into it (`EACCES`),
-/// 2. with [`Stdio::Pipes`]: stdin's read end (or /dev/null), stdout's and stderr's write ends,
-///    then the read ends to keep; with [`Stdio::Terminal`]: none, the cell-init opens it,
-/// 3. with `keep_stdin`: stdin's write end, to keep,
-/// 4. with `annex`: a sealed memfd of at most [`MAX_SEALED`] bytes, to keep.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Launch {
-    /// The executable's run.
-    pub uid: Uid,
-    /// The pid namespace that it runs in.
-    pub pids: Pids,
-    /// The program and its arguments, without NUL, each at most [`MAX_STRING`] bytes. A program
-    /// without a slash is looked for in PATH of `env`.
-    pub argv: Vec<Vec<u8>>,
-    /// `NAME=value`; complete, nothing is added but HOME, USER, LOGNAME, SHELL where absent.
-    pub env: Vec<Vec<u8>>,
-    /// An absolute path; empty: the user's home, or / where that isn't there. Not through links of
-    /// the kind that `/proc/PID/fd` has. In an image it is created where it isn't there.
-    pub cwd: Vec<u8>,
-    /// The user. `None`: the cell's root.
-    pub user: Option<Principal>,
-    /// The primary group. `None`: the user's own; in an image, 0 for a number without an entry.
-    pub group: Option<Principal>,
-    /// Supplementary groups: exactly these and, where not `member`, none of /etc/group.
-    pub groups: Vec<Principal>,
-    /// Whether the groups that /etc/group lists the user in are its supplementary groups, too.
-    pub member: bool,
-    /// The file mode creation mask.
-    pub umask: u32,
-    /// `RLIMIT_*` number, soft, hard (`u64::MAX`: unlimited).
-    pub rlimits: Vec<(u8, u64, u64)>,
-    /// The nice value, -20 (first) to 19 (last).
-    pub nice: i8,
-    /// -1000 to 1000; not given: 0.
-    pub oom_score_adj: Option<i16>,
-    /// One bit per CPU; empty: unchanged.
-    pub affinity: Vec<u8>,
-    /// Bit mask of capability numbers: the bounding set, and what a root user holds.
-    /// `CAP_KILL` is left out in a cell that shares the pid namespace alone, to spare its init.
-    pub bounding: u64,
-    /// Kept across the exec for a user that isn't root.
-    pub ambient: u64,
-    /// Whether `PR_SET_NO_NEW_PRIVS` is set.
-    pub no_new_privileges: bool,
-    /// A compiled filter: `struct sock_filter[]` as bytes. Empty: none.
-    pub seccomp: Vec<u8>,
-    /// Whether the kernel logs refused calls (`SECCOMP_FILTER_FLAG_LOG`).
-    pub seccomp_log: bool,
-    /// The kind of its standard streams.
-    pub stdio: Stdio,
-    /// The write end of standard input comes along, to be kept until `CloseStdin`.
-    pub keep_stdin: bool,
-    /// What is too long for the record comes along, to be kept as long as that and given to each
-    /// new daemon.
-    pub annex: bool,
-    /// The signal of a stop, for a shutdown without a daemon.
-    pub stop_signal: u8,
-    /// The time from the stop signal to `SIGKILL`, in milliseconds.
-    pub grace_ms: u32,
-    /// The daemon's record of it, opaque here; at most [`MAX_RECORD`] bytes.
-    pub record: Vec<u8>,
 }

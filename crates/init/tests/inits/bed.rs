@@ -686,31 +686,12 @@ pub(crate) struct Went {
 
 pub(crate) fn launch_of(argv: &[&str]) -> Launch {
     Launch {
-        uid: random_uid(),
-        pids: Pids::Cell,
         argv: argv.iter().map(|word| word.as_bytes().to_vec()).collect(),
         env: vec![b"PATH=/usr/bin:/bin:/usr/sbin:/sbin".to_vec()],
-        cwd: vec![],
-        user: None,
-        group: None,
-        groups: vec![],
-        member: false,
-        umask: 0o022,
-        rlimits: vec![],
-        nice: 0,
-        oom_score_adj: None,
-        affinity: vec![],
         bounding: u64::MAX,
-        ambient: 0,
-        no_new_privileges: true,
-        seccomp: vec![],
-        seccomp_log: false,
-        stdio: Stdio::Pipes,
-        keep_stdin: false,
-        annex: false,
-        stop_signal: 15,
         grace_ms: 500,
         record: b"a record".to_vec(),
+        ..Launch::plain(random_uid())
     }
 }
 

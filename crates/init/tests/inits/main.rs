@@ -24,6 +24,7 @@ mod faults;
 mod figures;
 mod hostile;
 mod images;
+mod light;
 mod machine;
 mod nesting;
 mod root;
@@ -49,6 +50,7 @@ fn stories() -> Vec<Story> {
         containers::STORIES,
         hostile::STORIES,
         faults::STORIES,
+        light::STORIES,
         boots::STORIES,
         machine::STORIES,
     ]

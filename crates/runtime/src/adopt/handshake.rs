@@ -161,7 +161,8 @@ async fn handshake(shared: &Shared, peer: &Accepted) -> Result<Found, String> {
     let inits = inits::names(&shared.root_name, &key.tenant);
     let pid = peer.pid.or(welcome.sender);
     let pid = pid.ok_or_else(|| "the kernel doesn't say who answered".to_owned())?;
-    let init = InitProcess::find(pid, &inits)?;
+    let mut init = InitProcess::find(pid, &inits)?;
+    init.lend(record.spec.light);
     verify(&group, &record, &init)?;
     let examined = welcome.workloads.into_iter();
     let examined = examined.map(|kept| examine(&group, &name, &key, kept));

@@ -44,6 +44,7 @@ impl Owner {
                     self.done(call);
                 }
             }
+            CellEvent::Forked { uid, exit } => self.forked(record::unwire(uid), &exit),
             CellEvent::Exited { uid, exit } => self.exited(record::unwire(uid), exit),
             CellEvent::Welcome { .. } | CellEvent::Refused { .. } | CellEvent::Workload(_) => {
                 self.protocol_error("it repeats the handshake");
@@ -71,17 +72,17 @@ impl Owner {
     /// The intent of a stop is written: now the signal.
     pub(super) fn stop_written(&mut self, uid: Uid) {
         let executable = self.executables.get(&uid);
-        let Some(signal) = executable.and_then(Executable::stop_signal) else {
-            return;
-        };
+        let signals = executable.map(Executable::stop_signals);
         let uid = record::wire(uid);
-        self.call(Call::Noted("the stop signal"), Vec::new(), |request| {
-            CellRequest::Signal {
-                request,
-                uid,
-                signal,
-            }
-        });
+        for signal in signals.unwrap_or_default() {
+            self.call(Call::Noted("the stop signal"), Vec::new(), |request| {
+                CellRequest::Signal {
+                    request,
+                    uid,
+                    signal,
+                }
+            });
+        }
     }
 
     fn done(&mut self, call: Call) {
@@ -90,6 +91,10 @@ impl Owner {
             Call::Signal { uid, reply } => {
                 let status = self.cell.object(uid);
                 let _ = reply.send(status);
+            }
+            Call::Main { uid, pid, reply } => self.main_known(uid, pid, reply),
+            Call::Light(reply) => {
+                let _ = reply.send(Ok(()));
             }
             Call::Relabel { uid, reply, .. } => {
                 self.executables.relabelled(uid, reply, &self.cell);
@@ -122,6 +127,11 @@ impl Owner {
                     .get(&uid)
                     .map(|e| e.record.meta.path.to_string());
                 let _ = reply.send(Err(error.about("executable", name.unwrap_or_default())));
+            }
+            Call::Main { uid, reply, .. } => self.main_refused(uid, failure, reply),
+            Call::Light(reply) => {
+                let error = super::start::failure("the light cell was not made", failure);
+                let _ = reply.send(Err(error));
             }
             Call::Relabel { uid, old, reply } => {
                 let error = super::start::failure("the labels were not written", failure);
@@ -172,6 +182,8 @@ impl Owner {
         self.silent(&LinkError::Silent(timeout));
         // The caller is told why; nothing else is to be done without an init.
         if let Call::Signal { .. }
+        | Call::Light(_)
+        | Call::Main { .. }
         | Call::Relabel { .. }
         | Call::FreezeIntent { .. }
         | Call::Annex { .. } = call

@@ -59,6 +59,11 @@ impl Ending {
         }
     }
 
+    /// The number of its init's process, or of that of the cell around a light one.
+    pub(super) fn init_pid(&self) -> i32 {
+        self.init.pid()
+    }
+
     /// Nothing new begins in the cell.
     pub(super) fn has_begun(&self) -> bool {
         self.teardown.has_begun()
@@ -129,6 +134,10 @@ impl Ending {
         let parent = cell.group.path().parent().map(Path::to_owned);
         let name = cell.key.path.name().to_owned();
         let socket = self.socket.clone();
+        if leaf::populated(&cell.group) {
+            // What main processes have left behind, and no executable's any more.
+            leaf::kill(&cell.group);
+        }
         // Asked for now: whoever wants its ports next is behind it in the line.
         let detached = cell.shared.networks.detach(cell.record.meta.uid);
         cell.beside(async move {

@@ -31,7 +31,11 @@ impl Owner {
     }
 
     pub(super) fn main_ended(&mut self, uid: Uid, exit: Exit) {
-        self.reports(uid, |executable, _| executable.main_ended(exit));
+        self.reports(uid, |executable, cell| {
+            let event = executable.main_ended(exit);
+            executable.tell_starter(cell);
+            event
+        });
     }
 
     /// Something happened to an executable, which says what that is to its end.
@@ -60,7 +64,7 @@ impl Owner {
         }
     }
 
-    fn acknowledge(&mut self, uid: Uid) {
+    pub(super) fn acknowledge(&mut self, uid: Uid) {
         let uid = record::wire(uid);
         self.tell(&CellRequest::Ack { uid });
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use init::protocol::{ExitHow, ExitRecord};
 use kernel::cgroup::Cgroup;
+use kernel::signal::Signal;
 use model::error::Error;
 use model::executable::Effective;
 use model::exit::{Exit, How, Rusage};
@@ -18,6 +19,7 @@ use model::time::Timestamp;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::main_process::Main;
 use super::owner::Event as Happened;
 use super::state::Cell;
 use super::{Reply, leaf};
@@ -39,6 +41,12 @@ pub(crate) struct Executable {
     pub(crate) adopted_exit: Option<Exit>,
     /// How far its end has come.
     pub(crate) teardown: Teardown,
+    /// How the first process ended, where that wasn't the main one.
+    pub(crate) first: Option<Exit>,
+    /// What is known of its main process.
+    pub(crate) main: Main,
+    /// Its output is being stored, or can't be.
+    pub(crate) is_logged: bool,
     /// A task watches its leaf; from that moment on it is killed.
     pub(crate) kill_at: Option<watch::Sender<Option<Instant>>>,
     /// Who waits for its end.
@@ -52,6 +60,7 @@ impl Executable {
         effective: Effective,
         leaf: Arc<Cgroup>,
     ) -> Box<Self> {
+        let main = Main::at_start(&effective);
         let status = ExecutableStatus {
             meta: record.meta.clone(),
             spec: record.spec.clone(),
@@ -75,6 +84,9 @@ impl Executable {
             exit: None,
             adopted_exit: None,
             teardown: Teardown::BEGIN,
+            first: None,
+            main,
+            is_logged: false,
             kill_at: None,
             waiting: Vec::new(),
         })
@@ -85,8 +97,13 @@ impl Executable {
     }
 
     /// The name of its leaf.
-    pub(crate) fn name(&self) -> &str {
-        self.record.meta.path.name()
+    pub(crate) fn leaf_name(&self) -> String {
+        self.record.leaf()
+    }
+
+    /// Whether what outlives its main process goes on.
+    pub(crate) fn leaves_others(&self) -> bool {
+        self.effective.ending.kill_mode.leaves()
     }
 
     /// The pure step: the state after an event. What can't happen leaves it as it is.
@@ -103,19 +120,42 @@ impl Executable {
         cell.shared.index.publish(object);
     }
 
-    /// Stops at that moment at the latest: watches the leaf until it is empty, killing from then
-    /// on.
+    /// Stops at that moment at the latest, where its processes are to be killed at all.
     pub(super) fn kill_by(&mut self, at: Instant, cell: &Cell) {
+        let kills = self.effective.ending.send_sigkill != Some(false);
+        self.watch_leaf(Some(at).filter(|_| kills), cell);
+    }
+
+    /// Watches the leaf until it is empty, killing from that moment on, if there is one.
+    pub(super) fn watch_leaf(&mut self, at: Option<Instant>, cell: &Cell) {
         if let Some(sender) = &self.kill_at {
-            return sender.send_modify(|due| *due = Some(due.map_or(at, |due| due.min(at))));
+            return sender.send_modify(|due| *due = due.iter().copied().chain(at).min());
         }
-        let (sender, due) = watch::channel(Some(at));
+        let (sender, due) = watch::channel(at);
         self.kill_at = Some(sender);
         let (uid, group) = (self.uid(), self.leaf.clone());
+        let signal = i32::from(self.effective.final_signal.number());
+        let last = Signal::from_number(signal).unwrap_or(Signal::KILL);
         cell.beside(async move {
-            leaf::emptied(group, due).await;
+            leaf::emptied(group, last, due).await;
             Happened::LeafEmpty(uid)
         });
+    }
+
+    /// Tells who has started it, once its output is being stored and its start is over. Where it
+    /// has ended before, who has started it waits for its end.
+    pub(super) fn tell_starter(&mut self, cell: &Cell) {
+        let over = self.main.is_settled() || self.exit.is_some();
+        if !self.is_logged || !over {
+            return;
+        }
+        // Only now, so that a client that is told and attaches finds a log.
+        if let Some(starter) = self.starter.take() {
+            match self.main.is_settled() {
+                true => drop(starter.send(cell.object(self.uid()))),
+                false => self.waiting.push(starter),
+            }
+        }
     }
 }
 

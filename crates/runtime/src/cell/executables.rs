@@ -80,6 +80,7 @@ impl Executables {
     pub(super) fn has_another_of_its_name(&self, executable: &Executable) -> bool {
         let starting = self.starting.values().map(Starting::executable);
         let mut all = self.values().chain(starting);
-        all.any(|other| other.uid() != executable.uid() && other.name() == executable.name())
+        let name = executable.leaf_name();
+        all.any(|other| other.uid() != executable.uid() && other.leaf_name() == name)
     }
 }

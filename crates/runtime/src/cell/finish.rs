@@ -15,9 +15,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kernel::signal::Signal;
 use model::error::Error;
 use model::exit::Exit;
+use model::launch::KillMode;
 use model::lifecycle::Event as Life;
 use model::lifecycle::executable::{Effect, Event as End, Keep, Teardown};
 use model::name::Uid;
@@ -55,7 +55,7 @@ impl Executable {
     pub(super) fn main_ended(&mut self, exit: Exit) -> End {
         self.exit = Some(exit);
         self.status.pid = None;
-        let alone = !leaf::populated(&self.leaf);
+        let alone = self.leaves_others() || !leaf::populated(&self.leaf);
         End::MainEnded { alone }
     }
 
@@ -119,8 +119,9 @@ impl Executables {
     fn remove_leaf(&self, uid: Uid, cell: &Cell) {
         if let Some(executable) = self.get(&uid)
             && !self.has_another_of_its_name(executable)
+            && !(executable.leaves_others() && leaf::populated(&executable.leaf))
         {
-            leaf::remove(&cell.group, executable.name());
+            leaf::remove(&cell.group, &executable.leaf_name());
         }
     }
 }
@@ -130,7 +131,10 @@ impl Executable {
     fn carry_out(&mut self, effect: Effect, cell: &Cell) {
         match effect {
             Effect::StopRest => self.stop_rest(cell),
-            Effect::Kill => self.kill_by(Instant::now(), cell),
+            Effect::Kill => {
+                leaf::kill(&self.leaf);
+                self.watch_leaf(Some(Instant::now()), cell);
+            }
             Effect::Drain => self.drain(cell),
             Effect::Conclude(life) => self.conclude(life),
             Effect::Store => self.store(cell),
@@ -145,14 +149,23 @@ impl Executable {
 
     /// The main process left others behind.
     fn stop_rest(&mut self, cell: &Cell) {
-        let is_due = self.record.stop.is_some() && self.kill_at.is_some();
-        let due = (!is_due).then(|| Instant::now() + self.effective.stop_grace);
-        let signal = i32::from(self.effective.stop_signal.number());
-        if let Some(signal) = Signal::from_number(signal) {
+        let mode = self.effective.ending.kill_mode;
+        let was_asked = self.record.stop.is_some();
+        let is_due = was_asked && self.kill_at.is_some();
+        let due = match mode {
+            KillMode::Mixed => Some(Instant::now()),
+            _ if is_due => None,
+            _ => Some(Instant::now() + self.effective.stop_grace),
+        };
+        // In a control group all were asked with the main process.
+        let asks = match mode {
+            KillMode::Mixed => false,
+            KillMode::ControlGroup => !was_asked,
+            _ => true,
+        };
+        if asks {
             super::stop::thaw_leaf(&self.leaf);
-            if let Err(error) = leaf::signal_all(&self.leaf, signal) {
-                tracing::warn!(%error, "what a main process left behind was not signalled");
-            }
+            self.ask_all();
         }
         if self.step(Life::Stop).is_ok() {
             self.publish(cell);

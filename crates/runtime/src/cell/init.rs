@@ -31,12 +31,33 @@ const DEEPEST: usize = 40;
 pub(crate) struct InitProcess {
     pid: i32,
     pidfd: OwnedFd,
+    /// It is the one of the cell around a light one: not this cell's to kill or to wait for.
+    is_lent: bool,
 }
 
 impl InitProcess {
     /// The one of this descriptor, which node-init handed over.
     pub(crate) fn new(pid: i32, pidfd: OwnedFd) -> Self {
-        Self { pid, pidfd }
+        Self {
+            pid,
+            pidfd,
+            is_lent: false,
+        }
+    }
+
+    /// The same for a light cell in the cell that it is of.
+    pub(crate) fn lent(&self) -> Result<Self, kernel::Error> {
+        let pidfd = rustix::io::fcntl_dupfd_cloexec(&self.pidfd, 3);
+        Ok(Self {
+            pid: self.pid,
+            pidfd: pidfd.map_err(|errno| kernel::Error::new("fcntl", errno))?,
+            is_lent: true,
+        })
+    }
+
+    /// Of a light cell, where it is said to be: see [`Self::lent`].
+    pub(crate) fn lend(&mut self, is_lent: bool) {
+        self.is_lent = is_lent;
     }
 
     /// The init of this number in one of the groups that the kernel calls `inits`. An error says
@@ -48,7 +69,7 @@ impl InitProcess {
             let inits = inits.join(" or ");
             return Err(format!("process {pid} is in {actual}, not in {inits}"));
         }
-        Ok(Self { pid, pidfd })
+        Ok(Self::new(pid, pidfd))
     }
 
     /// In the daemon's pid namespace.
@@ -56,13 +77,20 @@ impl InitProcess {
         self.pid
     }
 
-    /// SIGKILL. One that has ended needs none.
+    /// SIGKILL. One that has ended needs none, one that is another cell's gets none.
     pub(crate) fn kill(&self) {
+        if self.is_lent {
+            return;
+        }
         let _ = pidfd::send_signal(&self.pidfd, Signal::KILL);
     }
 
-    /// Resolves when it has ended. It is killed at `due`.
+    /// Resolves when it has ended. It is killed at `due`. Of a light cell it has ended as soon as it
+    /// says no more of that cell.
     pub(crate) async fn ended(&self, due: Instant) {
+        if self.is_lent {
+            return;
+        }
         let copy = rustix::io::fcntl_dupfd_cloexec(&self.pidfd, 3);
         match copy.map(|pidfd| watch(pidfd, Interest::READABLE)) {
             Ok(Ok(watched)) => {

@@ -7,8 +7,11 @@ use std::os::fd::OwnedFd;
 use init::protocol::{Launch, Pids, Principal as WirePrincipal, Stdio};
 use model::error::{Error, Reason};
 use model::executable::{Effective, Principal};
+use model::launch::Personality;
 use model::name::Uid;
 
+use super::streams;
+use crate::extras::Extras;
 use crate::ports::LogSource;
 use crate::record;
 use crate::seccomp::Compiled;
@@ -38,11 +41,16 @@ pub(crate) fn prepare(
     pids: Pids,
     record: Vec<u8>,
     seccomp: Compiled,
+    extras: Extras,
 ) -> Result<Prepared, Error> {
-    let streams = match effective.terminal {
+    let mut streams = match effective.terminal {
         Some(size) => terminal(size.rows, size.columns),
         None => pipes(effective.stdin)?,
     };
+    let opens = streams::lead(&effective.streams, &extras, &mut streams.fds)?;
+    let names = extras.descriptors.iter().map(|it| it.name.clone());
+    let names: Vec<String> = names.collect();
+    let scheduling = &effective.scheduling;
     let launch = Launch {
         uid: record::wire(uid),
         pids,
@@ -74,10 +82,29 @@ pub(crate) fn prepare(
         stdio: streams.stdio,
         keep_stdin: effective.stdin && streams.stdio == Stdio::Pipes,
         annex: false,
+        passed: u16::try_from(names.len()).unwrap_or(u16::MAX),
+        forks: effective.ending.main_process.forks(),
         stop_signal: effective.stop_signal.number(),
         grace_ms: u32::try_from(effective.stop_grace.as_millis()).unwrap_or(u32::MAX),
         record,
+        program: effective.program.clone().map(String::into_bytes),
+        cwd_optional: effective.cwd_optional,
+        opens,
+        names,
+        nonblocking: extras.nonblocking,
+        pid_env: extras.pid_env,
+        io_priority: streams::io_priority(scheduling),
+        policy: streams::policy(scheduling),
+        reset_on_fork: scheduling.reset_on_fork,
+        timer_slack_ns: scheduling.timer_slack.map_or(0, |slack| {
+            u64::try_from(slack.as_nanos()).unwrap_or(u64::MAX)
+        }),
+        ignore_sigpipe: effective.ignore_sigpipe,
+        keyring: streams::keyring(effective.keyring),
+        linux32: effective.personality == Personality::Linux32,
     };
+    let passed = extras.descriptors.into_iter().map(|it| it.fd);
+    streams.fds.extend(passed);
     let Streams {
         fds, source, input, ..
     } = streams;

@@ -19,6 +19,9 @@ use tokio::time::Instant;
 /// kernel and can't be killed yet.
 const AGAIN: Duration = Duration::from_millis(500);
 
+/// How long a final signal other than SIGKILL has before that follows.
+const LAST_GRACE: Duration = Duration::from_secs(10);
+
 /// What the files of a group answer that is gone, to who held them before.
 const NO_GROUP: i32 = Errno::NODEV.raw_os_error();
 
@@ -90,8 +93,35 @@ pub(crate) fn signal_all(leaf: &Cgroup, signal: Signal) -> Result<usize, kernel:
     Ok(reached)
 }
 
-/// Resolves when nothing lives in the group. From the moment in `kill_at` on, kills until then.
-pub(crate) async fn emptied(group: Arc<Cgroup>, mut kill_at: watch::Receiver<Option<Instant>>) {
+/// The same to the processes of all groups below it as well.
+pub(crate) fn signal_tree(group: &Cgroup, signal: Signal) -> Result<usize, kernel::Error> {
+    let mut reached = signal_all(group, signal)?;
+    for (_, below) in group.groups() {
+        reached += signal_tree(&below, signal)?;
+    }
+    Ok(reached)
+}
+
+/// The last word to what is in a group: SIGKILL, or first another signal.
+fn end(group: &Cgroup, last: &mut Signal) -> Duration {
+    if *last == Signal::KILL {
+        kill(group);
+        return AGAIN;
+    }
+    if let Err(error) = signal_all(group, *last) {
+        tracing::warn!(%error, "the processes of a cgroup were not signalled");
+    }
+    *last = Signal::KILL;
+    LAST_GRACE
+}
+
+/// Resolves when nothing lives in the group. From the moment in `kill_at` on, kills until then;
+/// where `last` isn't SIGKILL that comes first, and SIGKILL after [`LAST_GRACE`].
+pub(crate) async fn emptied(
+    group: Arc<Cgroup>,
+    mut last: Signal,
+    mut kill_at: watch::Receiver<Option<Instant>>,
+) {
     let events = match watch_events(&group) {
         Ok(events) => Some(events),
         Err(error) => {
@@ -105,8 +135,7 @@ pub(crate) async fn emptied(group: Arc<Cgroup>, mut kill_at: watch::Receiver<Opt
         tokio::select! {
             () = changed(events.as_ref()) => {}
             () = until(due) => {
-                kill(&group);
-                again = Some(Instant::now() + AGAIN);
+                again = Some(Instant::now() + end(&group, &mut last));
             }
             // The sender is the owner's; where that is gone the wait isn't shortened any more.
             Ok(()) = kill_at.changed() => {}

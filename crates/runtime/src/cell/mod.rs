@@ -34,6 +34,8 @@ mod input;
 pub(crate) mod launch;
 pub(crate) mod leaf;
 pub(crate) mod limits;
+mod main_owner;
+pub(crate) mod main_process;
 pub(crate) mod owner;
 mod progress;
 mod relabel;
@@ -41,6 +43,7 @@ mod requests;
 pub(crate) mod resume;
 mod start;
 mod state;
+mod streams;
 
 pub(crate) use start::{failure as start_failure, said as start_said};
 mod stop;
@@ -60,6 +63,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::index::Reservation;
 use super::record::ExecutableRecord;
+use crate::extras::Extras;
 
 /// How many requests wait for an owner. Senders of more wait.
 const QUEUE: usize = 64;
@@ -88,6 +92,21 @@ pub(crate) enum Request {
         signal: Signal,
         all: bool,
         reply: Reply<Arc<Object>>,
+    },
+    /// Signal every process of the cell and of those in it.
+    SignalAll { signal: Signal, reply: Reply<()> },
+    /// Make a process of the cell the main one of an executable.
+    Main {
+        uid: Uid,
+        pid: i32,
+        reply: Reply<Arc<Object>>,
+    },
+    /// Serve a light cell; answered when its socket is listened on.
+    Light {
+        uid: Uid,
+        record: Vec<u8>,
+        listener: OwnedFd,
+        reply: Reply<()>,
     },
     /// Change the cell.
     Update {
@@ -123,6 +142,7 @@ pub(crate) enum Request {
 /// An executable to be started.
 pub(crate) struct StartOrder {
     pub(crate) record: ExecutableRecord,
+    pub(crate) extras: Extras,
     pub(crate) reservation: Reservation,
     pub(crate) reply: Reply<Arc<Object>>,
 }

@@ -18,7 +18,6 @@ use kernel::cgroup::Cgroup;
 use model::error::Error;
 use model::label::Labels;
 use model::lifecycle::cell;
-use model::lifecycle::executable;
 use model::name::Uid;
 use model::status::{Annex, CellStatus, Object};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -28,6 +27,7 @@ use super::ending::Ending;
 use super::exchange::Exchange;
 use super::executables::Executables;
 use super::init::InitProcess;
+use super::main_process::Found;
 use super::state::Cell;
 use super::{CellHandle, QUEUE, Reply, Request, ending, finish, freeze, leaf};
 use crate::Shared;
@@ -54,6 +54,10 @@ pub(crate) enum Event {
     Attached(Uid, Result<(), Error>),
     /// Nothing lives in the leaf of this executable.
     LeafEmpty(Uid),
+    /// The main process of this executable was looked for.
+    MainFound(Uid, Option<Box<Found>>),
+    /// The grace of a stop is over whose end is the main process's alone.
+    GraceOver(Uid),
     /// The output of this executable is stored.
     Drained(Uid, LogTotals),
     /// The end of this executable is stored, or can't be now.
@@ -80,6 +84,14 @@ pub(crate) enum Call {
     Start(Uid),
     /// A stop's intent is being written; the signal comes next.
     StopIntent(Uid),
+    /// The main process of an executable; who asked for it, if anybody did.
+    Main {
+        uid: Uid,
+        pid: i32,
+        reply: Option<Reply<Arc<Object>>>,
+    },
+    /// A light cell.
+    Light(Reply<()>),
     /// A signal on a client's behalf.
     Signal { uid: Uid, reply: Reply<Arc<Object>> },
     /// An executable's record with other labels; `old` are those before.
@@ -219,7 +231,9 @@ impl Owner {
             Event::Attached(uid, outcome) => {
                 self.reports(uid, |executable, cell| executable.attached(outcome, cell));
             }
-            Event::LeafEmpty(uid) => self.happened(uid, executable::Event::Emptied),
+            Event::LeafEmpty(uid) => self.leaf_emptied(uid),
+            Event::MainFound(uid, found) => self.main_found(uid, found),
+            Event::GraceOver(uid) => self.grace_over(uid),
             Event::Drained(uid, totals) => {
                 self.reports(uid, |executable, cell| executable.drained(totals, cell));
             }

@@ -15,7 +15,8 @@ use model::signal::Signal;
 use model::status::{Annex, Object};
 
 use super::owner::{Call, Owner};
-use super::{Reply, Request, StartOrder, freeze, stop};
+use super::state::Cell;
+use super::{Reply, Request, StartOrder, freeze, leaf, stop};
 use crate::record::{self, StopIntent};
 
 impl Owner {
@@ -27,6 +28,16 @@ impl Owner {
                 self.ending.wait(reply);
                 self.stop_cell(grace);
             }
+            Request::SignalAll { signal, reply } => {
+                let _ = reply.send(signal_all(&self.cell, signal));
+            }
+            Request::Main { uid, pid, reply } => self.put_main(uid, pid, reply),
+            Request::Light {
+                uid,
+                record,
+                listener,
+                reply,
+            } => self.serve_light(uid, record, listener, reply),
             Request::Update { request, reply } => {
                 self.updates.put(request, reply, &self.cell);
                 self.go_on(None);
@@ -240,4 +251,18 @@ impl Owner {
         });
         let _ = reply.send(Ok(()));
     }
+}
+
+/// Signals every process of the cell and of those in it; no init is among them.
+fn signal_all(cell: &Cell, signal: Signal) -> Result<(), Error> {
+    if signal == Signal::KILL {
+        leaf::kill(&cell.group);
+        return Ok(());
+    }
+    let number = i32::from(signal.number());
+    let signal = kernel::signal::Signal::from_number(number)
+        .ok_or_else(|| Error::invalid("signal", "is not a signal of this kernel"))?;
+    leaf::signal_tree(&cell.group, signal)
+        .map(drop)
+        .map_err(|e| Error::internal(format!("not signalled: {e}")).errno(e.errno()))
 }

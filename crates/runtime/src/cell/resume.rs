@@ -15,6 +15,7 @@ use model::time::Timestamp;
 use super::executable::{Executable, exit_of};
 use super::executables::Executables;
 use super::leaf;
+use super::main_process::Main;
 use super::owner::Owner;
 use crate::Shared;
 use crate::adopt::orphans::{self, Claim};
@@ -54,13 +55,19 @@ pub(crate) fn examine(
             meta.path
         ));
     }
-    let leaf = leaf_of(cell, meta.path.name()).map_err(|e| e.to_string())?;
+    let leaf = leaf_of(cell, &record.leaf()).map_err(|e| e.to_string())?;
     let pid = own_process(|| Ok(name.to_owned()), &leaf, kept.process)?;
     let effective = record.effective().map_err(|error| error.to_string())?;
     let mut executable = Executable::new(record, effective, Arc::new(leaf));
     executable.status.pid = pid;
     executable.status.started = Some(Timestamp(kept.state.started_ns));
     executable.adopted_exit = kept.state.exit.as_ref().map(exit_of);
+    executable.first = kept.state.first.as_ref().map(exit_of);
+    if executable.first.is_some() {
+        // The cell-init was told of the main process, or is to be.
+        let is_known = kept.state.has_process || kept.state.exit.is_some();
+        executable.main = if is_known { Main::Known } else { Main::First };
+    }
     let (source, input) = outputs(kept.outputs, kept.stdin);
     executable.input = input.map(Arc::new);
     Ok(Examined { executable, source })
@@ -188,13 +195,19 @@ impl Owner {
         );
         let ask = self.updates.resume(&mut self.cell);
         self.go_on(ask);
+        let init = self.ending.init_pid();
         for uid in self.adopted() {
             let Some(executable) = self.executables.get_mut(&uid) else {
                 continue;
             };
             if let Some(exit) = executable.adopted_exit.take() {
                 self.main_ended(uid, exit);
-            } else if let Some(intent) = executable.record.stop {
+                continue;
+            }
+            if let Some(first) = executable.first.filter(|_| executable.main == Main::First) {
+                executable.forked(first, init, &self.cell);
+            }
+            if let Some(intent) = executable.record.stop {
                 executable.resume_stop(intent, &self.cell);
                 self.stop_written(uid);
             } else {
@@ -218,12 +231,19 @@ fn remove_orphans(shared: &Arc<Shared>, around: &Cgroup, cell: &Key, known: &Exe
         return;
     };
     for name in children.iter().filter_map(|name| name.to_str()) {
-        if known.values().any(|e| e.name() == name) {
+        if known.values().any(|e| e.leaf_name() == name) {
             continue;
         }
         let Ok(group) = around.child(name) else {
             continue;
         };
+        if record::is_left_behind(name) {
+            // What may go on without a name does.
+            if !leaf::populated(&group) {
+                leaf::remove(around, name);
+            }
+            continue;
+        }
         if super::init::marked(&group).is_some() {
             // Beside, and only where no living cell has that name.
             drop(orphans::kill_orphan(shared, around, name));

@@ -21,7 +21,8 @@ use super::executables::Executables;
 use super::owner::Event;
 use super::resume::process_in;
 use super::state::Cell;
-use super::{Reply, StartOrder, container, launch, leaf, limits};
+use super::{Reply, StartOrder, container, launch, leaf, limits, main_process};
+use crate::extras::Extras;
 use crate::index::Reservation;
 use crate::link::{LinkError, fds};
 use crate::ports::{LogOwner, LogSource};
@@ -54,12 +55,13 @@ impl Executables {
     ) -> Option<(Launch, Vec<OwnedFd>)> {
         let StartOrder {
             record,
+            extras,
             reservation,
             reply,
         } = order;
         let uid = record.meta.uid;
         let record = container::beside(record, self, cell);
-        match record.and_then(|record| prepare(record, self, cell)) {
+        match record.and_then(|record| prepare(record, extras, self, cell)) {
             Ok((executable, prepared)) => {
                 let directory = executable.leaf.try_clone().map(Cgroup::into_fd);
                 let starting = Starting {
@@ -137,7 +139,7 @@ impl Executables {
         if leaf::populated(&executable.leaf) {
             leaf::kill(&executable.leaf);
         }
-        leaf::remove(&cell.group, executable.name());
+        leaf::remove(&cell.group, &executable.leaf_name());
         drop(reservation);
         let _ = reply.send(Err(error));
     }
@@ -205,17 +207,14 @@ impl Executable {
 
     /// Its output is being stored, or can't be.
     pub(super) fn attached(&mut self, outcome: Result<(), Error>, cell: &Cell) -> End {
-        let starter = self.starter.take();
         if let Err(error) = outcome {
             tracing::error!(executable = %self.record.meta.path, %error, "output is not stored");
             let condition = condition("OutputNotStored", "LogUnavailable", error.message.clone());
             self.status.conditions.push(condition);
             self.publish(cell);
         }
-        // Only now, so that a client that is told and attaches finds a log.
-        if let Some(starter) = starter {
-            let _ = starter.send(cell.object(self.uid()));
-        }
+        self.is_logged = true;
+        self.tell_starter(cell);
         End::LogOpened
     }
 }
@@ -223,13 +222,17 @@ impl Executable {
 /// The leaf and the streams of an executable, and what its cell-init is told.
 fn prepare(
     record: ExecutableRecord,
+    extras: Extras,
     executables: &Executables,
     cell: &Cell,
 ) -> Result<(Box<Executable>, launch::Prepared), Error> {
     let uid = record.meta.uid;
     let bytes = record::encode(&record)?;
     inits::admit_record(&cell.shared, &cell.key.tenant, bytes.len())?;
-    let effective = record.effective().within("executable.spec")?;
+    let mut effective = record.effective().within("executable.spec")?;
+    main_process::check(&effective, cell)?;
+    // The node's own users are in the groups that the node's own file says, as with any service.
+    effective.member |= cell.has_nodes(&[Namespace::User, Namespace::Mount]);
     let seccomp = cell
         .shared
         .seccomp
@@ -238,11 +241,11 @@ fn prepare(
     let wanted = limits::of(&effective.resources)?;
     limits::enable(&cell.group, &effective.resources)?;
     limits::check_protection(&cell.group, &effective.resources)?;
-    let name = record.meta.path.name().to_owned();
+    let name = record.leaf();
     let leaf = leaf::make(&cell.group, &name, cell.root_id)
         .map_err(|e| kernel_failed("the executable's cgroup could not be made", &e))?;
     let prepared = limits::set(&leaf, &wanted)
-        .and_then(|()| launch::prepare(uid, &effective, pids, bytes, seccomp));
+        .and_then(|()| launch::prepare(uid, &effective, pids, bytes, seccomp, extras));
     match prepared {
         Ok(mut prepared) => {
             let mut executable = Executable::new(record, effective, Arc::new(leaf));
@@ -259,8 +262,9 @@ fn prepare(
 /// Whether a program may set set-id bits: all of the node's files are the cell's own to grant, or
 /// it is a container that no file of the node can be written from, now or later.
 fn has_no_set_id_filter(cell: &Cell) -> bool {
-    let among_node_mounts =
-        cell.key.path.parent().is_none() && cell.record.spec.shares(Namespace::Mount);
+    let among_node_mounts = cell
+        .host()
+        .is_some_and(|(key, spec)| key.path.parent().is_none() && spec.shares(Namespace::Mount));
     among_node_mounts || container::is_sealed(cell)
 }
 
@@ -348,6 +352,13 @@ fn not_executed(failed: &Failure) -> Error {
         Step::Rlimit => unsupported(failed, "rlimits", "the node's own hard limit is lower"),
         Step::Priority => unsupported(failed, "nice", "the node itself may not do this"),
         Step::Affinity => unsupported(failed, "cpu_affinity", "name CPUs that the cell has"),
+        Step::Scheduling => unsupported(failed, "scheduling", "the node itself may not do this"),
+        Step::Open => error(
+            Reason::InvalidField,
+            format!("the standard stream {detail} can't be opened: {text}"),
+            "streams",
+            "name a file that can be opened in the cell, or a terminal where that is asked for",
+        ),
         Step::Capabilities => unsupported(failed, "capabilities", "name fewer capabilities"),
         Step::Seccomp => unsupported(failed, "seccomp", "the kernel refused the filter"),
         _ => failure("the program was not started", failed),

@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use kernel::cgroup::Cgroup;
+use model::cell::{CellSpec, Namespace};
 use model::error::Error;
 use model::lifecycle;
 use model::name::Uid;
@@ -67,6 +68,30 @@ impl Cell {
     /// Whether executables here are to be held.
     pub(super) fn is_frozen(&self) -> bool {
         self.record.frozen || self.parent_frozen
+    }
+
+    /// The nearest cell that isn't light, from this one on outwards: the one whose namespaces it has.
+    pub(super) fn host(&self) -> Option<(Key, CellSpec)> {
+        let own = (self.key.clone(), self.record.spec.clone());
+        let around = std::iter::successors(self.key.parent(), Key::parent);
+        let around = around.map_while(|key| Some((key.clone(), self.spec_of(&key)?)));
+        let mut all = std::iter::once(own).chain(around);
+        all.find(|(_, spec)| !spec.light)
+    }
+
+    /// Whether it has the node's own namespaces of these kinds: every cell around shares them, too.
+    pub(super) fn has_nodes(&self, kinds: &[Namespace]) -> bool {
+        let shares = |spec: &CellSpec| kinds.iter().all(|kind| spec.shares(*kind));
+        let mut around = std::iter::successors(self.key.parent(), Key::parent);
+        let around_too = around.all(|key| self.spec_of(&key).is_some_and(|spec| shares(&spec)));
+        shares(&self.record.spec) && around_too
+    }
+
+    fn spec_of(&self, key: &Key) -> Option<CellSpec> {
+        match self.shared.index.at(key).as_deref() {
+            Some(Object::Cell(cell)) => Some(cell.spec.clone()),
+            _ => None,
+        }
     }
 
     /// Whether the cell was made for that executable, and goes with it.

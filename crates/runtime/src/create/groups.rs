@@ -27,13 +27,15 @@ pub(super) struct Groups {
     pub(super) group: Cgroup,
 }
 
-/// Makes the cell's group with its limits, and its tenant's where that isn't there. `restrict` does
+/// Makes the cell's group with its limits, and its tenant's where that isn't there. `init_share` is
+/// what an init takes for the cell, in bytes, and must have room for. `restrict` does
 /// what else is to be done to the cell's, before anything is in it.
 pub(super) fn groups(
     shared: &Shared,
     key: &Key,
     uid: Uid,
     effective: &Draft,
+    init_share: u64,
     restrict: impl FnOnce(&Cgroup) -> Result<(), Error>,
 ) -> Result<Groups, Error> {
     let failed = |e: kernel::Error| kernel_failed("the cell's cgroup could not be made", &e);
@@ -43,7 +45,7 @@ pub(super) fn groups(
     limits::enable_usual(&around_cells, &[]).map_err(failed)?;
     limits::enable(&around_cells, &effective.resources)?;
     let inits = tenant::inits::group(shared, &key.tenant, &around_cells).map_err(failed)?;
-    tenant::inits::admit(shared, &key.tenant, &inits, tenant::inits::CELL)?;
+    tenant::inits::admit(shared, &key.tenant, &inits, init_share)?;
     let around = key
         .path
         .labels()

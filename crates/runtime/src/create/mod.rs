@@ -6,6 +6,7 @@
 mod failure;
 mod groups;
 mod launch;
+mod light;
 pub(crate) mod names;
 mod network;
 mod parameters;
@@ -40,6 +41,7 @@ use crate::link::{HANDSHAKE, LinkError};
 use crate::mounts::Prepared;
 use crate::ports::{Networks, Root};
 use crate::record::{self, CellRecord};
+use crate::tenant;
 
 use failure::{creation_failed, not_made};
 use groups::{Groups, groups};
@@ -114,6 +116,9 @@ pub(crate) async fn cell(
         tenant: record.meta.tenant.clone(),
         path: record.meta.path.clone(),
     };
+    if record.spec.light {
+        return light::cell(shared, record, reservation).await;
+    }
     record.ids = reservation.range();
     record.attached = network::is_wanted(shared, &key, &record).await?;
     let effective = effective(&record, &key);
@@ -132,9 +137,14 @@ pub(crate) async fn cell(
         inits,
         parent,
         group,
-    } = groups(shared, &key, record.meta.uid, &effective, |group| {
-        devices::restrict(group, &record.spec, &devices)
-    })?;
+    } = groups(
+        shared,
+        &key,
+        record.meta.uid,
+        &effective,
+        tenant::inits::CELL,
+        |group| devices::restrict(group, &record.spec, &devices),
+    )?;
     let mut made = Made {
         reservation,
         parent,

@@ -153,9 +153,12 @@ fn kept(received: Received<CellEvent>) -> Result<Kept, LinkError> {
         return Err(out_of_place(&received.event));
     };
     let mut given = received.fds.into_iter();
-    let process = match state.exit {
-        Some(_) => fds::Process::default(),
-        None => fds::pidfd(given.next())?.1,
+    if state.has_process && state.exit.is_some() {
+        return Err(LinkError::Malformed("a process that has ended".into()));
+    }
+    let process = match state.has_process {
+        false => fds::Process::default(),
+        true => fds::pidfd(given.next())?.1,
     };
     let outputs = match state.stdio {
         Stdio::Pipes => Outputs::Pipes {
@@ -190,6 +193,7 @@ fn out_of_place(event: &CellEvent) -> LinkError {
         CellEvent::Failed { .. } => "Failed",
         CellEvent::Done { .. } => "Done",
         CellEvent::Exited { .. } => "Exited",
+        CellEvent::Forked { .. } => "Forked",
     };
     LinkError::Malformed(format!("{what} is out of place"))
 }

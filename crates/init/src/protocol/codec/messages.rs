@@ -6,10 +6,10 @@
 use super::field::{Bytes, Field, List, Maybe, Outcome, Plain, Reader, Text, Writer};
 use super::{CodecError, Packet};
 use crate::protocol::{
-    CellEvent, CellLaunch, CellRequest, ExitHow, ExitRecord, Failure, IdMap, ImageRoot, Launch,
-    MAX_CELLS, MAX_LAYERS, MAX_PATHS, MAX_RECORD, MAX_SEALED, MAX_STRING, MAX_SYSCTLS, MountTarget,
-    Namespaces, NodeEvent, NodeRequest, Pids, PowerMode, Principal, Role, Root, Stdio, Step,
-    Sysctl, Uid, Volume, Welcome, WorkloadState,
+    CellEvent, CellLaunch, CellRequest, ExitHow, ExitRecord, Failure, IdMap, ImageRoot, Keyring,
+    Launch, MAX_CELLS, MAX_LAYERS, MAX_PASSED, MAX_PATHS, MAX_PID_ENV, MAX_RECORD, MAX_SEALED,
+    MAX_STRING, MAX_SYSCTLS, MountTarget, Namespaces, NodeEvent, NodeRequest, Open, OpenHow, Pids,
+    PowerMode, Principal, Role, Root, Stdio, Step, Sysctl, Uid, Volume, Welcome, WorkloadState,
 };
 use crate::spawner::wire::SpawnerEvent;
 
@@ -17,6 +17,8 @@ use crate::spawner::wire::SpawnerEvent;
 const SENTENCE: usize = 1024;
 /// A host name (`HOST_NAME_MAX`) or the name of a user.
 const NAME: usize = 64;
+/// The name of a descriptor (sd_listen_fds(3)).
+const DESCRIPTOR: usize = 255;
 /// The longest path, in bytes (`PATH_MAX`).
 const PATH: usize = 4096;
 /// Extents of an id map (the kernel's limit).
@@ -148,6 +150,8 @@ choice!(CellRequest {
     10 Exit { request: Plain },
     11 Stage { request: Plain },
     12 Sealed { request: Plain },
+    13 Light { request: Plain, uid: Plain, record: Bytes(MAX_RECORD) },
+    14 Main { request: Plain, uid: Plain, pid: Plain },
 });
 
 choice!(CellEvent {
@@ -158,6 +162,7 @@ choice!(CellEvent {
     5 Failed { request: Plain, failure: Plain },
     6 Done { request: Plain },
     7 Exited { uid: Plain, exit: Plain },
+    8 Forked { uid: Plain, exit: Plain },
 });
 
 choice!(SpawnerEvent {
@@ -206,6 +211,8 @@ layout!(Launch {
     stdio: Plain,
     keep_stdin: Plain,
     annex: Plain,
+    passed: Plain,
+    forks: Plain,
     stop_signal: Plain,
     grace_ms: Plain,
     oom_score_adj: Maybe(Plain),
@@ -227,6 +234,25 @@ layout!(Launch {
     no_new_privileges: Plain,
     seccomp: Bytes(FILTER),
     seccomp_log: Plain,
+    program: Maybe(Bytes(PATH)),
+    cwd_optional: Plain,
+    opens: List(3, Plain),
+    names: List(MAX_PASSED, Text(DESCRIPTOR)),
+    nonblocking: Plain,
+    pid_env: List(MAX_PID_ENV, Text(NAME)),
+    io_priority: Maybe(Plain),
+    policy: Maybe(Plain),
+    reset_on_fork: Plain,
+    timer_slack_ns: Plain,
+    ignore_sigpipe: Plain,
+    keyring: Plain,
+    linux32: Plain,
+});
+
+layout!(Open {
+    stream: Plain,
+    how: Plain,
+    path: Bytes(PATH),
 });
 
 /// The part of [`CellRequest::Start`] that the cell-init itself needs; the rest is read by its
@@ -246,6 +272,10 @@ pub struct StartHead {
     /// As in [`Launch`].
     pub annex: bool,
     /// As in [`Launch`].
+    pub passed: u16,
+    /// As in [`Launch`].
+    pub forks: bool,
+    /// As in [`Launch`].
     pub stop_signal: u8,
     /// As in [`Launch`], in milliseconds.
     pub grace_ms: u32,
@@ -262,6 +292,8 @@ layout!(StartHead {
     stdio: Plain,
     keep_stdin: Plain,
     annex: Plain,
+    passed: Plain,
+    forks: Plain,
     stop_signal: Plain,
     grace_ms: Plain,
     oom_score_adj: Maybe(Plain),
@@ -298,6 +330,8 @@ layout!(WorkloadState {
     record: Bytes(MAX_RECORD),
     started_ns: Plain,
     exit: Maybe(Plain),
+    first: Maybe(Plain),
+    has_process: Plain,
 });
 
 layout!(ExitRecord {
@@ -345,6 +379,8 @@ choice!(ExitHow { 1 Code(code: Plain), 2 Signal { signal: Plain, core: Plain }, 
 choice!(Root { 1 Node, 2 Bare, 3 Image(image: Plain) });
 choice!(Pids { 1 Cell, 2 New, 3 Of(uid: Plain) });
 choice!(Principal { 1 Id(id: Plain), 2 Name(name: Text(NAME)) });
+choice!(OpenHow { 1 Plain, 2 Append, 3 Truncate, 4 Terminal, 5 Same });
+choice!(Keyring { 1 Private, 2 Shared, 3 Inherit });
 choice!(Stdio { 1 Pipes, 2 Terminal { rows: Plain, columns: Plain } });
 choice!(Role { 1 Machine, 2 Container, 3 Service });
 choice!(PowerMode { 1 PowerOff, 2 Reboot, 3 Halt, 4 Exit });
@@ -352,7 +388,7 @@ choice!(Step {
     1 Protocol, 2 Limit, 3 Template, 4 Clone, 5 IdMap, 6 Identity, 7 Mount, 8 Attach, 9 Hostname,
     10 Network, 11 Cgroup, 12 Stdio, 13 User, 14 Directory, 15 Rlimit, 16 Priority, 17 Affinity,
     18 Capabilities, 19 Seccomp, 20 Exec, 21 Namespace, 22 Root,
-    23 Sysctl,
+    23 Sysctl, 24 Scheduling, 25 Open,
 });
 
 impl Field<Namespaces> for Plain {

@@ -228,8 +228,35 @@ fn launch() -> impl Strategy<Value = Launch> {
             stop_signal: end.1,
             grace_ms: end.2,
             record: end.3,
+            ..services(Launch::plain(uid), rights.1)
         },
     )
+}
+
+/// What services of a machine have: some of it, or none.
+fn services(mut launch: Launch, flags: [bool; 5]) -> Launch {
+    launch.forks = flags[0];
+    launch.cwd_optional = flags[1];
+    launch.ignore_sigpipe = flags[2];
+    if flags[3] {
+        launch.program = Some(b"/bin/true".to_vec());
+        launch.passed = 2;
+        launch.names = vec!["a".to_owned(), "b c".to_owned()];
+        launch.pid_env = vec!["WATCHDOG_PID".to_owned()];
+        launch.keyring = Keyring::Shared;
+    }
+    if flags[4] {
+        let open = |stream, how| Open {
+            stream,
+            how,
+            path: b"/tmp/a".to_vec(),
+        };
+        launch.opens = vec![open(0, OpenHow::Terminal), open(1, OpenHow::Append)];
+        launch.io_priority = Some((2, 7));
+        launch.policy = Some((1, 99));
+        launch.timer_slack_ns = u64::MAX;
+    }
+    launch
 }
 
 fn node_request() -> impl Strategy<Value = NodeRequest> {
@@ -317,6 +344,16 @@ fn cell_request() -> impl Strategy<Value = CellRequest> {
         request().prop_map(|request| CellRequest::Sealed { request }),
         (request(), blob(99))
             .prop_map(|(request, target)| CellRequest::Unmount { request, target }),
+        (request(), uid(), blob(99)).prop_map(|(request, uid, record)| CellRequest::Light {
+            request,
+            uid,
+            record
+        }),
+        (request(), uid(), any::<i32>()).prop_map(|(request, uid, pid)| CellRequest::Main {
+            request,
+            uid,
+            pid
+        }),
         request().prop_map(|request| CellRequest::Exit { request }),
     ]
 }
@@ -330,17 +367,20 @@ fn workload() -> impl Strategy<Value = WorkloadState> {
         blob(99),
         any::<u64>(),
         prop::option::of(exit()),
+        prop::option::of(exit()),
     )
         .prop_map(
-            |(uid, pid, (stdio, [has_stdin, has_annex]), record, started_ns, exit)| WorkloadState {
+            |(uid, pid, (stdio, flags), record, started_ns, exit, first)| WorkloadState {
                 uid,
                 pid,
                 stdio,
-                has_stdin,
-                has_annex,
+                has_stdin: flags[0],
+                has_annex: flags[1],
                 record,
                 started_ns,
                 exit,
+                first,
+                has_process: flags[0] ^ flags[1],
             },
         )
 }
@@ -357,6 +397,7 @@ fn cell_event() -> impl Strategy<Value = CellEvent> {
         ),
         (any::<u16>(), text()).prop_map(|(version, reason)| CellEvent::Refused { version, reason }),
         workload().prop_map(CellEvent::Workload),
+        (uid(), exit()).prop_map(|(uid, exit)| CellEvent::Forked { uid, exit }),
         any::<(u64, i32, u64)>().prop_map(|(request, pid, started_ns)| {
             CellEvent::Started {
                 request,
@@ -406,6 +447,8 @@ proptest! {
             | CellRequest::Sealed { request }
             | CellRequest::Mount { request, .. }
             | CellRequest::Unmount { request, .. }
+            | CellRequest::Light { request, .. }
+            | CellRequest::Main { request, .. }
             | CellRequest::Exit { request } => *request,
             CellRequest::Hello { .. } | CellRequest::Ack { .. } => return Ok(()),
         };
@@ -520,31 +563,11 @@ fn an_unknown_message_is_named_with_its_number() {
 #[test]
 fn a_start_with_all_that_execve_takes_is_sealed_and_read() {
     let launch = |argv| Launch {
-        uid: Uid([1; 16]),
-        pids: Pids::New,
         argv,
-        env: vec![],
-        cwd: vec![],
-        user: None,
-        group: None,
-        groups: vec![],
+        pids: Pids::New,
         member: true,
-        umask: 0,
-        rlimits: vec![],
-        nice: 0,
-        oom_score_adj: None,
-        affinity: vec![],
-        bounding: 0,
-        ambient: 0,
-        no_new_privileges: true,
-        seccomp: vec![],
-        seccomp_log: false,
-        stdio: Stdio::Pipes,
-        keep_stdin: false,
-        annex: false,
-        stop_signal: 15,
-        grace_ms: 0,
         record: vec![0; MAX_RECORD],
+        ..Launch::plain(Uid([1; 16]))
     };
     let start = |argv| CellRequest::Start {
         request: 7,

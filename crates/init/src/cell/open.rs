@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Standard streams that an executable's own process opens: files and terminals, in its view of
+//! files, with the rights of the cell's root. Runs in the child alone ([`super::launch`]).
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use kernel::fsutil::OpenFlags;
+use kernel::{Context, process};
+use rustix::io::Errno;
+
+use super::follow;
+use crate::failure::InStep;
+use crate::protocol::{Failure, Open, OpenHow, Step};
+
+/// The mode of a file that is made, before the mask.
+const NEW_FILE: u32 = 0o666;
+
+/// Opens one and puts it in its place.
+pub(super) fn open(open: &Open) -> Result<(), Failure> {
+    let number = i32::from(open.stream);
+    let invalid = |what: &str| Failure::new(Step::Open, Errno::INVAL.raw_os_error(), what);
+    match (open.how, open.stream) {
+        (_, 3..) => Err(invalid("there are three standard streams")),
+        (OpenHow::Same, 0) => Err(invalid("no stream comes before standard input")),
+        (OpenHow::Same, _) => {
+            let before = match open.stream {
+                1 => rustix::stdio::stdin(),
+                _ => rustix::stdio::stdout(),
+            };
+            process::place_fd(before, number).step(Step::Open)
+        }
+        _ => {
+            let stream = one(open)?;
+            process::place_fd(stream.as_fd(), number).step(Step::Open)?;
+            control(open)
+        }
+    }
+}
+
+fn one(open: &Open) -> Result<OwnedFd, Failure> {
+    let path = Path::new(OsStr::from_bytes(&open.path));
+    let flags = match (open.how, open.stream) {
+        (OpenHow::Terminal, _) => OpenFlags::RDWR,
+        (_, 0) => OpenFlags::RDONLY,
+        (OpenHow::Append, _) => OpenFlags::WRONLY | OpenFlags::CREATE | OpenFlags::APPEND,
+        (OpenHow::Truncate, _) => OpenFlags::WRONLY | OpenFlags::CREATE | OpenFlags::TRUNC,
+        (OpenHow::Plain | OpenHow::Same, _) => OpenFlags::WRONLY | OpenFlags::CREATE,
+    };
+    let opened = follow::open_or_make(path, flags, NEW_FILE);
+    let stream = opened.map_err(|error| refused(path, &error))?;
+    let is_terminal = rustix::termios::isatty(&stream);
+    match open.how == OpenHow::Terminal && !is_terminal {
+        true => Err(refused(path, &kernel::Error::new("isatty", Errno::NOTTY))),
+        false => Ok(stream),
+    }
+}
+
+fn refused(path: &Path, error: &kernel::Error) -> Failure {
+    Failure::new(Step::Open, error.errno(), path.display().to_string())
+}
+
+/// The terminal of standard input controls the session.
+fn control(open: &Open) -> Result<(), Failure> {
+    if open.how != OpenHow::Terminal || open.stream != 0 {
+        return Ok(());
+    }
+    let stdin: BorrowedFd<'_> = rustix::stdio::stdin();
+    rustix::process::ioctl_tiocsctty(stdin)
+        .call("ioctl(TIOCSCTTY)")
+        .step(Step::Open)
+}

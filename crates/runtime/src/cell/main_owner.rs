@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The owner's side of main processes ([`super::main_process`]): what the cell-init is told of them,
+//! and what comes of it.
+
+use std::sync::Arc;
+
+use init::protocol::{CellRequest, ExitRecord, Failure};
+use model::error::{Error, Reason};
+use model::lifecycle::executable::Event as End;
+use model::name::Uid;
+use model::status::Object;
+
+use super::Reply;
+use super::executable::exit_of;
+use super::main_process::{self, Found, Main};
+use super::owner::{Call, Owner};
+use crate::record;
+
+impl Owner {
+    /// The first process of an executable has exited with 0, and isn't the main one.
+    pub(super) fn forked(&mut self, uid: Uid, exit: &ExitRecord) {
+        let init = self.ending.init_pid();
+        match self.executables.get_mut(&uid) {
+            Some(executable) if executable.main == Main::First => {
+                executable.forked(exit_of(exit), init, &self.cell);
+            }
+            Some(_) => {}
+            // Started, given up for lost and killed: only this acknowledges it.
+            None => self.acknowledge(uid),
+        }
+    }
+
+    /// It was looked for.
+    pub(super) fn main_found(&mut self, uid: Uid, found: Option<Box<Found>>) {
+        let Some(executable) = self.executables.get_mut(&uid) else {
+            return;
+        };
+        match found {
+            Some(found) if executable.main == Main::Seeking => {
+                executable.main = Main::Asked;
+                self.tell_main(uid, *found, None);
+            }
+            Some(_) => {}
+            None if executable.main == Main::Seeking => executable.settled(None, &self.cell),
+            None => {}
+        }
+    }
+
+    /// A subsystem of the node says which one it is.
+    pub(super) fn put_main(&mut self, uid: Uid, pid: i32, reply: Reply<Arc<Object>>) {
+        let running = self.executables.get_mut(&uid);
+        let Some(executable) = running.filter(|it| it.exit.is_none()) else {
+            let _ = reply.send(Err(super::stop::ended(self.cell.object(uid))));
+            return;
+        };
+        let init = self.ending.init_pid();
+        match main_process::of_group(pid, &self.cell.group, init) {
+            Some(found) => {
+                if executable.main.is_headless() {
+                    executable.main = Main::Asked;
+                }
+                self.tell_main(uid, found, Some(reply));
+            }
+            None => {
+                let _ = reply.send(Err(main_process::refused(uid, pid)));
+            }
+        }
+    }
+
+    fn tell_main(&mut self, uid: Uid, found: Found, reply: Option<Reply<Arc<Object>>>) {
+        let Found { pidfd, pid, inside } = found;
+        let call = Call::Main { uid, pid, reply };
+        self.call(call, vec![pidfd], |request| CellRequest::Main {
+            request,
+            uid: record::wire(uid),
+            pid: inside,
+        });
+    }
+
+    /// The cell-init knows it.
+    pub(super) fn main_known(&mut self, uid: Uid, pid: i32, reply: Option<Reply<Arc<Object>>>) {
+        if let Some(executable) = self.executables.get_mut(&uid) {
+            executable.settled(Some(pid), &self.cell);
+        }
+        if let Some(reply) = reply {
+            let _ = reply.send(self.cell.object(uid));
+        }
+    }
+
+    /// The cell-init refuses it: the executable has ended meanwhile.
+    pub(super) fn main_refused(
+        &mut self,
+        uid: Uid,
+        failure: &Failure,
+        reply: Option<Reply<Arc<Object>>>,
+    ) {
+        if let Some(executable) = self.executables.get_mut(&uid)
+            && executable.main == Main::Asked
+        {
+            executable.settled(None, &self.cell);
+        }
+        if let Some(reply) = reply {
+            let error = super::start::failure("the main process was not changed", failure);
+            let _ = reply.send(Err(error));
+        }
+    }
+
+    /// Nothing lives in its leaf. Where no process is the main one, that is its end.
+    pub(super) fn leaf_emptied(&mut self, uid: Uid) {
+        let executable = self.executables.get(&uid);
+        match executable.and_then(|it| it.headless_end()) {
+            Some(exit) => self.main_ended(uid, exit),
+            None => self.happened(uid, End::Emptied),
+        }
+    }
+
+    /// The main process was asked to end, and had its time.
+    pub(super) fn grace_over(&mut self, uid: Uid) {
+        let running = self.executables.get(&uid);
+        let Some(executable) = running.filter(|it| it.exit.is_none()) else {
+            return;
+        };
+        let signal = executable.effective.final_signal.number();
+        let uid = record::wire(uid);
+        self.call(Call::Noted("the final signal"), Vec::new(), |request| {
+            CellRequest::Signal {
+                request,
+                uid,
+                signal,
+            }
+        });
+    }
+
+    /// Has the cell-init serve a light cell.
+    pub(super) fn serve_light(
+        &mut self,
+        uid: Uid,
+        record: Vec<u8>,
+        listener: std::os::fd::OwnedFd,
+        reply: Reply<()>,
+    ) {
+        if self.ending.has_begun() || !self.exchange.is_open() {
+            let message = format!("the cell {} is stopping", self.cell.key.path);
+            let _ = reply.send(Err(Error::new(Reason::WrongState, message)));
+            return;
+        }
+        let uid = record::wire(uid);
+        self.call(Call::Light(reply), vec![listener], |request| {
+            CellRequest::Light {
+                request,
+                uid,
+                record,
+            }
+        });
+    }
+}
