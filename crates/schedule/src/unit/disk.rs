@@ -22,7 +22,8 @@ const TARGETS: [(&str, &str, &str); 24] = [
     (
         "multi-user",
         "Multi-User System",
-        "Requires=basic.target\nAfter=basic.target\nConflicts=rescue.target\nAllowIsolate=yes\n",
+        "Requires=basic.target\nAfter=basic.target\nConflicts=rescue.target\n\
+         AllowIsolate=yes\n",
     ),
     (
         "rescue",
@@ -32,12 +33,15 @@ const TARGETS: [(&str, &str, &str); 24] = [
     (
         "basic",
         "Basic System",
-        "Requires=sysinit.target\nWants=sockets.target timers.target paths.target slices.target\nAfter=sysinit.target sockets.target paths.target slices.target\n",
+        "Requires=sysinit.target\n\
+         Wants=sockets.target timers.target paths.target slices.target\n\
+         After=sysinit.target sockets.target paths.target slices.target\n",
     ),
     (
         "sysinit",
         "System Initialization",
-        "DefaultDependencies=no\nWants=local-fs.target swap.target\nAfter=local-fs.target swap.target\nConflicts=shutdown.target\nBefore=shutdown.target\n",
+        "DefaultDependencies=no\nWants=local-fs.target swap.target\n\
+         After=local-fs.target swap.target\nConflicts=shutdown.target\nBefore=shutdown.target\n",
     ),
     ("sockets", "Socket Units", ""),
     ("timers", "Timer Units", ""),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is remembered of a unit, and the world of jobs made of it. A row of the store each, as JSON.
+//! What is remembered of a unit, and the world of jobs made of it. A row of the store each, as
+//! JSON.
 
 use std::collections::BTreeMap;
 
@@ -31,6 +32,9 @@ pub(crate) struct Live {
     /// The number of its last activation.
     #[serde(default)]
     pub(crate) activation: u64,
+    /// When it was last begun: `CLOCK_BOOTTIME`.
+    #[serde(default)]
+    pub(crate) begun: Option<u64>,
     /// When it became active, and when it went down; real time and `CLOCK_BOOTTIME`.
     #[serde(default)]
     pub(crate) active: Option<(u64, u64)>,
@@ -64,6 +68,7 @@ impl Live {
             machine,
             starts: Vec::new(),
             activation: 0,
+            begun: None,
             active: None,
             inactive: None,
             changed: 0,

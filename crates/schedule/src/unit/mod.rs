@@ -28,3 +28,4 @@ mod table;
 pub use handle::{Settings, Units, named};
 pub use runs::UNIT;
 pub use table::Folders;
+pub use units::load::SYSTEM;

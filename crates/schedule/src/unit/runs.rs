@@ -31,6 +31,8 @@ pub const UNIT: &str = "schedule.aurae/unit";
 const CELL: &str = "system";
 /// The label's value of that cell itself.
 const MANAGER: &str = "units";
+/// Commands of all units that are begun at the same time.
+const STARTS: usize = 16;
 
 /// Acts for the manager.
 #[derive(Clone)]
@@ -39,6 +41,8 @@ pub(crate) struct Runs {
     pub(crate) identity: Arc<Identity>,
     /// Held while the cell is made.
     making: Arc<tokio::sync::Mutex<()>>,
+    /// Commands that are begun at the same time; more wait.
+    starts: Arc<tokio::sync::Semaphore>,
 }
 
 /// A command of an activation of a unit.
@@ -74,6 +78,7 @@ impl Runs {
             runtime,
             identity,
             making: Arc::default(),
+            starts: Arc::new(tokio::sync::Semaphore::new(STARTS)),
         }
     }
 
@@ -120,6 +125,8 @@ impl Runs {
         run: &Run,
         spec: ExecutableSpec,
     ) -> Result<Arc<Object>, Error> {
+        // Closed never.
+        let _place = self.starts.acquire().await;
         self.cell().await?;
         let path = run.path()?;
         let label = name::label(&run.unit)?.to_string();

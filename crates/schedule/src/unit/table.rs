@@ -60,6 +60,12 @@ pub(crate) struct Table {
     graph: Graph,
 }
 
+fn catalog(folders: &Folders) -> Catalog {
+    let mut paths: Vec<&str> = folders.paths.iter().map(String::as_str).collect();
+    paths.push(OWN);
+    Catalog::read(&Disk, &paths)
+}
+
 struct Read<'a>(Loader<'a>);
 
 impl Installs for Read<'_> {
@@ -71,10 +77,8 @@ impl Installs for Read<'_> {
 impl Table {
     /// Reads the names of all folders; loads none.
     pub(crate) fn read(folders: Arc<Folders>) -> Table {
-        let mut paths: Vec<&str> = folders.paths.iter().map(String::as_str).collect();
-        paths.push(OWN);
         Table {
-            catalog: Arc::new(Catalog::read(&Disk, &paths)),
+            catalog: Arc::new(catalog(&folders)),
             folders,
             units: BTreeMap::new(),
             names: BTreeMap::new(),
@@ -94,6 +98,11 @@ impl Table {
 
     /// Loads units and what they lead to.
     pub(crate) fn load(&mut self, wanted: &[UnitName]) {
+        if wanted.iter().any(|it| self.find(it).is_none()) {
+            // Its file may have come since the folders were read.
+            self.catalog = Arc::new(catalog(&self.folders));
+            self.missing.clear();
+        }
         let mut todo: Vec<UnitName> = wanted.to_vec();
         let before = self.units.len();
         while let Some(name) = todo.pop() {
@@ -125,8 +134,14 @@ impl Table {
         let exists =
             |name: &UnitName| name.kind().needs_no_file() || self.catalog.locate(name).is_some();
         let findings = honour::report(&unit, &exists);
-        let service = (unit.kind() == UnitType::Service && unit.masked.is_none())
-            .then(|| Arc::new(Service::of(&unit, Defaults::default()).0));
+        let is_service = unit.kind() == UnitType::Service && unit.masked.is_none();
+        let service = is_service.then(|| {
+            let mut service = Service::of(&unit, Defaults::default()).0;
+            // Neither is honoured yet: nobody hears that it lives, and what is slow is killed.
+            service.watchdog = None;
+            service.kill.sends_final = true;
+            Arc::new(service)
+        });
         Loaded {
             bad: honour::refusal(&findings),
             file_state: self.file_state(&unit.id).map_or("", FileState::as_str),

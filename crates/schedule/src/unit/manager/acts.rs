@@ -405,7 +405,6 @@ impl Manager {
 
     /// Decides when a timer elapses next.
     pub(super) fn plan_timer(&mut self, unit: &UnitName) {
-        let now = self.now();
         let Some(loaded) = self.known.table.find(unit) else {
             return;
         };
@@ -413,7 +412,7 @@ impl Manager {
         let other = triggered(&files).map(|it| self.id(&it));
         let other = other.map(|it| (self.known.activity(&it), self.known.live.get(&it)));
         let other = other.map_or_else(timer::Other::default, |(activity, live)| timer::Other {
-            active: live.and_then(|it| it.active).map(|(_, boot)| boot),
+            active: live.and_then(|it| it.begun),
             inactive: live.and_then(|it| it.inactive).map(|(_, boot)| boot),
             up: activity.is_up(),
         });
@@ -425,7 +424,7 @@ impl Manager {
         }
         state.running = other.up;
         let rules = timer::Rules::of(&files);
-        timer::plan(&rules, state, other, now, &FileZones(&Disk), random());
+        timer::plan(&rules, state, other, &FileZones(&Disk), random());
         self.dirty.insert(unit.clone());
     }
 

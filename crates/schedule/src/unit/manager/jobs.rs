@@ -183,8 +183,26 @@ impl Manager {
             } = wanted;
             match self.enqueue(&unit, kind, mode) {
                 Ok(_) => tracing::info!(%unit, job = %kind, why, "a job follows"),
-                Err(error) => tracing::warn!(%unit, job = %kind, why, %error, "none follows"),
+                Err(error) => {
+                    tracing::warn!(%unit, job = %kind, why, %error, "none follows");
+                    self.gives_up(&unit, &error);
+                }
             }
+        }
+    }
+
+    /// A service that waits for its next start, which is refused, waits no more.
+    fn gives_up(&mut self, unit: &UnitName, error: &Error) {
+        let live = self.known.live.get_mut(unit);
+        let Some(live) = live else {
+            return;
+        };
+        let Machine::Service(state) = &live.machine else {
+            return;
+        };
+        if state.sub == service::Sub::AutoRestart {
+            live.words = error.to_string();
+            self.event(unit, service::Event::Stop);
         }
     }
 
@@ -304,6 +322,9 @@ impl Manager {
         let live = self.known.live_mut(unit);
         if before != now {
             live.changed = at.0;
+        }
+        if now.is_up() && !before.is_up() {
+            live.begun = Some(at.1);
         }
         if now.is_active() && !before.is_active() {
             live.active = Some(at);

@@ -172,6 +172,7 @@ fn afresh(live: Live) -> Live {
     Live {
         machine,
         starts: Vec::new(),
+        begun: None,
         active: None,
         inactive: None,
         condition: None,

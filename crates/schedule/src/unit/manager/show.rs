@@ -83,9 +83,9 @@ impl Manager {
 
     fn of_files(&self, name: &UnitName, loaded: &Loaded) -> UnitStatus {
         let unit = &loaded.unit;
-        let shown = match name == &unit.id || !self.known.table.files().contains(name) {
-            true => unit.id.to_string(),
-            false => name.to_string(),
+        let shown = match unit.names.contains(name) {
+            true => name.to_string(),
+            false => unit.id.to_string(),
         };
         let load = match (&unit.masked, &loaded.bad) {
             (Some(_), _) => "masked",

@@ -9,6 +9,7 @@
 pub(crate) mod limit;
 pub(crate) mod process;
 pub(crate) mod service;
+mod state;
 #[cfg(test)]
 mod tests;
 pub(crate) mod timer;

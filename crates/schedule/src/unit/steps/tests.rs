@@ -303,3 +303,139 @@ fn starts_are_counted() {
     assert!(take(&mut times, 11 * SECOND, ten, 5));
     assert!(take(&mut times, 11 * SECOND, Span::ZERO, 5));
 }
+
+mod timers {
+    use super::super::timer::{Now, Other, Rules, State, elapse, plan};
+    use super::*;
+
+    const DAY: u64 = 86_400 * SECOND;
+
+    fn timer(text: &str) -> Unit {
+        let name = UnitName::parse("a.timer").unwrap();
+        let text = format!("[Timer]\n{text}");
+        from_texts(&name, &[("/x", text.as_bytes())], &NoHost, &UtcOnly)
+    }
+
+    fn waiting(text: &str, last: Option<u64>, other: Other, now: Now) -> State {
+        let unit = timer(text);
+        let mut state = State {
+            active: true,
+            last,
+            since: now.real,
+            since_boot: now.boot,
+            ..State::default()
+        };
+        plan(&Rules::of(&unit), &mut state, other, &UtcOnly, 7);
+        state
+    }
+
+    #[test]
+    fn each_clock_counts_from_its_own_event() {
+        // systemd.timer(5), OnActiveSec= and the others.
+        let now = Now {
+            real: 10 * DAY + SECOND,
+            boot: 100 * SECOND,
+        };
+        let other = Other {
+            active: Some(50 * SECOND),
+            inactive: Some(60 * SECOND),
+            up: false,
+        };
+        for (text, boot, real) in [
+            ("OnActiveSec=5", Some(105), None),
+            ("OnBootSec=200", Some(200), None),
+            ("OnUnitActiveSec=70", Some(120), None),
+            ("OnUnitInactiveSec=70", Some(130), None),
+            ("OnActiveSec=5\nOnBootSec=101", Some(101), None),
+            ("OnCalendar=daily", None, Some(11 * DAY)),
+            ("OnCalendar=daily\nOnActiveSec=1", Some(101), Some(11 * DAY)),
+        ] {
+            let state = waiting(text, None, other, now);
+            assert_eq!(state.next_boot, boot.map(|it: u64| it * SECOND), "{text}");
+            assert_eq!(state.next_real, real, "{text}");
+        }
+        let never = waiting("OnUnitActiveSec=1", None, Other::default(), now);
+        assert_eq!((never.next_boot, never.next_real), (None, None));
+    }
+
+    #[test]
+    fn a_persistent_timer_makes_up_for_what_it_missed_and_others_do_not() {
+        let now = Now {
+            real: 10 * DAY + SECOND,
+            boot: SECOND,
+        };
+        let last = Some(8 * DAY + SECOND);
+        let plain = waiting("OnCalendar=daily", last, Other::default(), now);
+        assert_eq!(plain.next_real, Some(11 * DAY));
+        let text = "OnCalendar=daily\nPersistent=yes";
+        let mut state = waiting(text, last, Other::default(), now);
+        assert_eq!(state.next_real, Some(9 * DAY));
+        // Once for all that it missed.
+        assert!(elapse(&mut state, now));
+        plan(
+            &Rules::of(&timer(text)),
+            &mut state,
+            Other::default(),
+            &UtcOnly,
+            7,
+        );
+        assert_eq!(state.next_real, Some(11 * DAY));
+        assert!(!elapse(&mut state, now));
+    }
+
+    #[test]
+    fn a_random_delay_is_thrown_once_and_a_fixed_one_is_always_the_same() {
+        let now = Now::default();
+        let text = "OnCalendar=daily\nRandomizedDelaySec=1h";
+        let unit = timer(text);
+        let mut state = waiting(text, None, Other::default(), now);
+        let first = state.next_real;
+        assert_eq!(first, Some(DAY + 7));
+        plan(
+            &Rules::of(&unit),
+            &mut state,
+            Other::default(),
+            &UtcOnly,
+            99,
+        );
+        assert_eq!(state.next_real, first);
+        let fixed = timer(&format!("{text}\nFixedRandomDelay=yes"));
+        let of = |random| {
+            let mut state = State {
+                active: true,
+                ..State::default()
+            };
+            plan(
+                &Rules::of(&fixed),
+                &mut state,
+                Other::default(),
+                &UtcOnly,
+                random,
+            );
+            state.next_real
+        };
+        assert_eq!(of(1), of(2));
+    }
+
+    #[test]
+    fn what_elapsed_waits_for_its_next_event() {
+        let unit = timer("OnActiveSec=5\nOnUnitActiveSec=10");
+        let now = Now {
+            real: 0,
+            boot: SECOND,
+        };
+        let text = "OnActiveSec=5\nOnUnitActiveSec=10";
+        let mut state = waiting(text, None, Other::default(), now);
+        let later = Now {
+            boot: 6 * SECOND,
+            ..now
+        };
+        assert!(elapse(&mut state, later));
+        let other = Other {
+            active: Some(6 * SECOND),
+            ..Other::default()
+        };
+        plan(&Rules::of(&unit), &mut state, other, &UtcOnly, 7);
+        assert_eq!(state.next_boot, Some(16 * SECOND));
+    }
+}

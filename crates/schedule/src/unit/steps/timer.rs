@@ -46,11 +46,10 @@ pub(crate) struct Rules<'a> {
     pub(crate) persistent: bool,
     delay: Span,
     fixed: bool,
-    accuracy: Span,
     name: &'a str,
 }
 
-/// When the unit that it starts was last up, and when it went down: `CLOCK_BOOTTIME`.
+/// When the unit that it starts was last begun, and when it went down: `CLOCK_BOOTTIME`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Other {
     pub(crate) active: Option<u64>,
@@ -67,7 +66,6 @@ impl<'a> Rules<'a> {
             persistent: settings.flag("Persistent").unwrap_or(false),
             delay: settings.span("RandomizedDelaySec").unwrap_or(Span::ZERO),
             fixed: settings.flag("FixedRandomDelay").unwrap_or(false),
-            accuracy: settings.span("AccuracySec").unwrap_or(Span::from_secs(60)),
             name: unit.id.as_str(),
         }
     }
@@ -78,11 +76,10 @@ pub(crate) fn plan(
     rules: &Rules<'_>,
     state: &mut State,
     other: Other,
-    now: Now,
     zones: &dyn Zones,
     random: u64,
 ) {
-    let calendar = calendar(rules, state, now, zones);
+    let calendar = calendar(rules, state, zones);
     // A delay is thrown once for each time.
     if calendar != state.calendar || state.next_real.is_none() {
         state.calendar = calendar;
@@ -101,14 +98,13 @@ pub(crate) fn plan(
 }
 
 /// The first time of all calendars behind the last one.
-fn calendar(rules: &Rules<'_>, state: &State, now: Now, zones: &dyn Zones) -> Option<u64> {
+fn calendar(rules: &Rules<'_>, state: &State, zones: &dyn Zones) -> Option<u64> {
     // systemd.timer(5), Persistent=: as if it had elapsed last when it did so last in any boot.
     let base = match (state.last, rules.persistent) {
         (Some(last), true) => last,
         (Some(last), false) => last.max(state.since),
         (None, _) => state.since,
     };
-    let _ = now;
     let all = rules.clocks.iter().filter_map(|clock| match clock {
         Clock::Calendar(calendar) => {
             let next = calendar.next(i64::try_from(base / 1000).ok()?, zones)?;
@@ -128,18 +124,17 @@ fn after(clock: &Clock, state: &State, other: Other) -> Option<u64> {
         "OnActiveSec" => state.since_boot,
         // The node's own start is not told from the machine's.
         "OnBootSec" | "OnStartupSec" => 0,
-        "OnUnitActiveSec" => other.active?,
+        "OnUnitActiveSec" => other.active.max(state.last_boot)?,
         "OnUnitInactiveSec" => other.inactive.filter(|_| !other.up)?,
         _ => return None,
     };
     Some(base.saturating_add(super::service::nanos(*span)?))
 }
 
-/// `RandomizedDelaySec=`, with `FixedRandomDelay=` always the same for a name; with
-/// `AccuracySec=` nothing is added: to be on time is within it.
+/// `RandomizedDelaySec=`, with `FixedRandomDelay=` always the same for a name. For `AccuracySec=`
+/// nothing is added: to be on time is within it.
 fn delay(rules: &Rules<'_>, random: u64) -> u64 {
     let most = super::service::nanos(rules.delay.max(Span::ZERO)).unwrap_or(0);
-    let _ = rules.accuracy;
     let thrown = match rules.fixed {
         true => rules.name.bytes().fold(7_u64, |sum, byte| {
             sum.wrapping_mul(0x9e37_79b9_7f4a_7c15)
