@@ -90,6 +90,8 @@ pub(crate) enum Command {
     Pod(cmd::pod::PodArgs),
     /// What is to run, and when: it outlives its runs, the daemon and a reboot
     Schedule(cmd::schedule::ScheduleArgs),
+    /// systemd's unit files, run by the node
+    Unit(cmd::unit::UnitArgs),
     /// Images: get them from registries and archives, list them, give them back
     Image(cmd::image::ImageArgs),
     /// Certificates, users, permissions and the audit

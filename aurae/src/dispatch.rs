@@ -70,6 +70,7 @@ async fn on_node(session: &Session, command: Command) -> Result<u8, Failure> {
         Command::Cell(args) => cmd::cell::run(session, &args).await,
         Command::Pod(args) => cmd::pod::run(session, &args).await,
         Command::Schedule(args) => cmd::schedule::run(session, &args).await,
+        Command::Unit(args) => cmd::unit::run(session, &args).await,
         Command::Image(args) => cmd::image::run(session, &args).await,
         Command::Identity(args) => cmd::identity::run(session, &args).await,
         Command::Node(args) => cmd::node::run(session, &args).await,

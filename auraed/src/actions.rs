@@ -20,7 +20,7 @@ enum Effect {
     Decides,
 }
 
-const ROWS: [(&str, Audience, Effect); 71] = [
+const ROWS: [(&str, Audience, Effect); 84] = [
     ("runtime.RunExecutable", Member, Changes),
     ("runtime.RunCell", Member, Changes),
     ("runtime.UpdateCell", Member, Changes),
@@ -92,6 +92,19 @@ const ROWS: [(&str, Audience, Effect); 71] = [
     ("schedule.Resume", Member, Changes),
     ("schedule.History", Member, Reads),
     ("schedule.Why", Member, Reads),
+    ("schedule.ListUnits", Administrator, Reads),
+    ("schedule.GetUnit", Administrator, Reads),
+    ("schedule.StartUnit", Administrator, Changes),
+    ("schedule.StopUnit", Administrator, Changes),
+    ("schedule.RestartUnit", Administrator, Changes),
+    ("schedule.ReloadUnit", Administrator, Changes),
+    ("schedule.KillUnit", Administrator, Changes),
+    ("schedule.ResetFailedUnits", Administrator, Changes),
+    ("schedule.EnableUnits", Administrator, Decides),
+    ("schedule.DisableUnits", Administrator, Decides),
+    ("schedule.MaskUnits", Administrator, Decides),
+    ("schedule.UnmaskUnits", Administrator, Decides),
+    ("schedule.ReloadUnitFiles", Administrator, Changes),
 ];
 
 /// One definition per method.

@@ -24,6 +24,7 @@ mod rpc;
 mod schedules;
 mod serve;
 mod telemetry;
+mod units;
 mod unpack;
 
 use std::ffi::OsString;

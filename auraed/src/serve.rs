@@ -20,6 +20,7 @@ use observe::Logs;
 use pod::Pods;
 use runtime::{InitState, NodeInit, Runtime, Settings};
 use schedule::Schedules;
+use schedule::unit::Units;
 use store::{StateLock, Store};
 use tenants::{Pool, Tenants};
 use tokio::signal::unix::{SignalKind, signal};
@@ -36,7 +37,7 @@ use crate::rpc::node::ShutdownMode;
 use crate::rpc::server::Services;
 use crate::{
     actions, boot, capacity, host, images, listen, meters, net, pods, reserve, rpc, schedules,
-    telemetry,
+    telemetry, units,
 };
 
 /// The version that init gets, for its messages.
@@ -107,6 +108,7 @@ struct Parts {
     images: Images,
     pods: Pods,
     schedules: Schedules,
+    units: Units,
     tenants: Tenants,
     runtime: Runtime,
     cell_network: CellNetwork,
@@ -159,6 +161,7 @@ impl Parts {
             images: &images,
         };
         let schedules = schedules::start(wiring).await.context("the schedules")?;
+        let units = units::start(&config.units, welcome, &store, &identity, &runtime)?;
         tokio::spawn({
             let (runtime, logs) = (runtime.clone(), logs.clone());
             async move {
@@ -182,6 +185,7 @@ impl Parts {
             images,
             pods,
             schedules,
+            units,
             tenants,
             runtime,
             cell_network,
@@ -283,6 +287,7 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
         images: parts.images.clone(),
         pods: parts.pods.clone(),
         schedules: parts.schedules.clone(),
+        units: parts.units.clone(),
         node: daemon.clone(),
         tenants: parts.tenants.clone(),
         deadline: daemon.deadline.clone(),

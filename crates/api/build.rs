@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Compiles `proto/` into stubs and a descriptor set, without `protoc`.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::PathBuf;
 
@@ -9,7 +10,7 @@ use prost_reflect::{DescriptorPool, DynamicMessage, Value};
 use prost_types::FileDescriptorSet;
 
 const ROOT: &str = "../../proto";
-const FILES: [&str; 11] = [
+const FILES: [&str; 12] = [
     "aurae/runtime/v0/object.proto",
     "aurae/runtime/v0/errors.proto",
     "aurae/runtime/v0/runtime.proto",
@@ -21,6 +22,7 @@ const FILES: [&str; 11] = [
     "aurae/image/v0/image.proto",
     "aurae/pod/v0/pod.proto",
     "aurae/schedule/v0/schedule.proto",
+    "aurae/schedule/v0/unit.proto",
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -68,7 +70,8 @@ fn with_source_of(whole: &[u8], package: &str) -> Result<Vec<u8>, Box<dyn Error>
 /// One line of Rust per method: the table of actions, and a constant each.
 fn actions(files: &FileDescriptorSet) -> String {
     let mut table = String::new();
-    let mut constants = String::new();
+    // By subsystem: one may have several services.
+    let mut groups: BTreeMap<&str, String> = BTreeMap::new();
     for file in &files.file {
         // `aurae.runtime.v0` is the subsystem `runtime`.
         let package = file.package();
@@ -76,7 +79,7 @@ fn actions(files: &FileDescriptorSet) -> String {
             continue;
         };
         for service in &file.service {
-            constants.push_str(&format!("/// Actions on `{group}`.\npub mod {group} {{\n"));
+            let constants = groups.entry(group).or_default();
             for method in &service.method {
                 let name = method.name();
                 let constant = screaming(name);
@@ -91,9 +94,12 @@ fn actions(files: &FileDescriptorSet) -> String {
                     method.server_streaming(),
                 ));
             }
-            constants.push_str("}\n");
         }
     }
+    let module = |(group, constants): (&&str, &String)| {
+        format!("/// Actions on `{group}`.\npub mod {group} {{\n{constants}}}\n")
+    };
+    let constants: String = groups.iter().map(module).collect();
     format!("{constants}\n/// Every method.\npub const ACTIONS: &[Action] = &[\n{table}];\n")
 }
 

@@ -35,6 +35,7 @@ named! {
     sets: Set, ListResponse;
     pod: PodStatus, ListResponse, WatchEvent;
     schedule: ScheduleStatus, ListResponse, HistoryResponse, Reason;
+    schedule: ListUnitsResponse, UnitStatus, UnitDetail;
     image: Image, ListResponse, PruneResponse, ImportResponse, VerifyResponse;
 }
 

@@ -26,6 +26,7 @@ pub(crate) struct Config {
     pub(crate) runtime: Runtime,
     pub(crate) shutdown: Shutdown,
     pub(crate) boot: Boot,
+    pub(crate) units: Units,
     pub(crate) network: NetConfig,
     pub(crate) cell_network: CellNetworkConfig,
 }
@@ -158,6 +159,23 @@ pub(crate) struct Boot {
     pub(crate) then: Then,
 }
 
+/// systemd's unit files.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Units {
+    /// Whether the node runs them.
+    pub(crate) enabled: bool,
+    /// Folders of unit files, the first one wins. None: systemd's.
+    pub(crate) paths: Vec<PathBuf>,
+    /// What is started with the node. Empty: `default.target` where the daemon's init is PID 1,
+    /// nothing otherwise.
+    pub(crate) default: String,
+    /// Where enabling links, and masks.
+    pub(crate) persistent: PathBuf,
+    /// The same until the next reboot.
+    pub(crate) runtime: PathBuf,
+}
+
 /// What happens when [`Boot::run`] has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -201,6 +219,18 @@ impl Default for Api {
             listen: Vec::new(),
             deadline: seconds(30),
             handshake_timeout: seconds(5),
+        }
+    }
+}
+
+impl Default for Units {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            paths: Vec::new(),
+            default: String::new(),
+            persistent: "/etc/systemd/system".into(),
+            runtime: "/run/systemd/system".into(),
         }
     }
 }

@@ -22,9 +22,10 @@ pub(crate) mod server;
 mod sets;
 mod stream;
 mod tenant;
+mod unit;
 
 /// The services that a node offers.
-const SERVICES: [&str; 9] = [
+const SERVICES: [&str; 10] = [
     "aurae.runtime.v0.Runtime",
     "aurae.observe.v0.Observe",
     "aurae.identity.v0.Identity",
@@ -34,4 +35,5 @@ const SERVICES: [&str; 9] = [
     "aurae.image.v0.Images",
     "aurae.pod.v0.Pods",
     "aurae.schedule.v0.Schedules",
+    "aurae.schedule.v0.Units",
 ];

@@ -14,6 +14,7 @@ use api::observe::v0::observe_server::ObserveServer;
 use api::pod::v0::pods_server::PodsServer;
 use api::runtime::v0::runtime_server::RuntimeServer;
 use api::schedule::v0::schedules_server::SchedulesServer;
+use api::schedule::v0::units_server::UnitsServer;
 use api::sets::v0::sets_server::SetsServer;
 use api::tenant::v0::tenant_server::TenantServer;
 use futures_util::Stream;
@@ -24,6 +25,7 @@ use observe::{Logs, Observe};
 use pod::Pods;
 use runtime::Runtime;
 use schedule::Schedules;
+use schedule::unit::Units;
 use store::Store;
 use tenants::{Pool, Tenants};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -44,6 +46,7 @@ use super::runtime::RuntimeService;
 use super::schedule::ScheduleService;
 use super::sets::SetsService;
 use super::tenant::TenantService;
+use super::unit::UnitService;
 
 /// How many calls one connection may have open.
 const MAX_STREAMS: u32 = 64;
@@ -69,6 +72,7 @@ pub(crate) struct Services {
     pub(crate) images: Images,
     pub(crate) pods: Pods,
     pub(crate) schedules: Schedules,
+    pub(crate) units: Units,
     pub(crate) node: Arc<dyn NodePort>,
     pub(crate) tenants: Tenants,
     /// Of unary calls without a deadline of their own.
@@ -159,6 +163,7 @@ async fn routes(services: Services) -> Result<Routes, ServeError> {
         images,
         pods,
         schedules,
+        units,
         node,
         tenants,
         deadline,
@@ -188,6 +193,10 @@ async fn routes(services: Services) -> Result<Routes, ServeError> {
         identity: Arc::clone(&identity),
         schedules,
     };
+    let unit_service = UnitService {
+        identity: Arc::clone(&identity),
+        units,
+    };
     let node_service = NodeService {
         identity: Arc::clone(&identity),
         port: node,
@@ -207,7 +216,8 @@ async fn routes(services: Services) -> Result<Routes, ServeError> {
         .add_service(SetsServer::new(sets_service).max_decoding_message_size(max_message))
         .add_service(ImagesServer::new(image_service).max_decoding_message_size(max_message))
         .add_service(PodsServer::new(pod_service).max_decoding_message_size(max_message))
-        .add_service(SchedulesServer::new(schedule_service).max_decoding_message_size(max_message));
+        .add_service(SchedulesServer::new(schedule_service).max_decoding_message_size(max_message))
+        .add_service(UnitsServer::new(unit_service).max_decoding_message_size(max_message));
     add_health(&mut routes).await;
     add_reflection(&mut routes)?;
     Ok(routes.routes())

@@ -115,6 +115,20 @@ const EFFECTS: &[(&str, &[&str])] = &[
     ("schedule.Resume", &[]),
     ("schedule.History", &[]),
     ("schedule.Why", &[]),
+    // Units are the node's own, run by the node for its administrators.
+    ("schedule.ListUnits", &[]),
+    ("schedule.GetUnit", &[]),
+    ("schedule.StartUnit", &[]),
+    ("schedule.StopUnit", &[]),
+    ("schedule.RestartUnit", &[]),
+    ("schedule.ReloadUnit", &[]),
+    ("schedule.KillUnit", &[]),
+    ("schedule.ResetFailedUnits", &[]),
+    ("schedule.EnableUnits", &[]),
+    ("schedule.DisableUnits", &[]),
+    ("schedule.MaskUnits", &[]),
+    ("schedule.UnmaskUnits", &[]),
+    ("schedule.ReloadUnitFiles", &[]),
     // It ends the node, not objects one by one.
     ("node.Shutdown", &[]),
 ];

@@ -40,6 +40,7 @@ mod schedule;
 mod stories;
 mod table;
 mod tenants;
+mod units;
 mod withdrawn;
 
 use std::io::{BufRead, BufReader};

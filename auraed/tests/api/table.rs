@@ -621,6 +621,48 @@ pub(crate) const ROWS: &[Row] = &[
         }
         .encode_to_vec()
     }),
+    node_wide(
+        "schedule.ListUnits",
+        |_| schedule::ListUnitsRequest::default().encode_to_vec(),
+        true,
+    ),
+    node_wide(
+        "schedule.GetUnit",
+        |_| {
+            let name = "web".to_owned();
+            schedule::GetUnitRequest { name }.encode_to_vec()
+        },
+        true,
+    ),
+    node_wide("schedule.StartUnit", |_| unit_job(), true),
+    node_wide("schedule.StopUnit", |_| unit_job(), true),
+    node_wide("schedule.RestartUnit", |_| unit_job(), true),
+    node_wide("schedule.ReloadUnit", |_| unit_job(), true),
+    node_wide(
+        "schedule.KillUnit",
+        |_| {
+            let request = schedule::KillUnitRequest {
+                name: "web".to_owned(),
+                ..Default::default()
+            };
+            request.encode_to_vec()
+        },
+        true,
+    ),
+    node_wide(
+        "schedule.ResetFailedUnits",
+        |_| schedule::ResetFailedUnitsRequest::default().encode_to_vec(),
+        true,
+    ),
+    node_wide("schedule.EnableUnits", |_| unit_files(), true),
+    node_wide("schedule.DisableUnits", |_| unit_files(), true),
+    node_wide("schedule.MaskUnits", |_| unit_files(), true),
+    node_wide("schedule.UnmaskUnits", |_| unit_files(), true),
+    node_wide(
+        "schedule.ReloadUnitFiles",
+        |_| schedule::ReloadUnitFilesRequest {}.encode_to_vec(),
+        true,
+    ),
     every_caller("node.Get", |_| node::GetRequest {}.encode_to_vec()),
     node_wide(
         "node.GetConfig",
@@ -696,6 +738,22 @@ pub(crate) const ROWS: &[Row] = &[
         false,
     ),
 ];
+
+fn unit_job() -> Vec<u8> {
+    let request = schedule::UnitJobRequest {
+        name: "web".to_owned(),
+        ..Default::default()
+    };
+    request.encode_to_vec()
+}
+
+fn unit_files() -> Vec<u8> {
+    let request = schedule::UnitFilesRequest {
+        names: vec!["web.service".to_owned()],
+        runtime: false,
+    };
+    request.encode_to_vec()
+}
 
 /// A schedule that is there once for each caller who may take it away.
 fn taken_away(whom: Whom) -> &'static str {

@@ -113,6 +113,7 @@ mod tests {
                 "aurae.pod.v0.Pods",
                 "aurae.runtime.v0.Runtime",
                 "aurae.schedule.v0.Schedules",
+                "aurae.schedule.v0.Units",
                 "aurae.sets.v0.Sets",
                 "aurae.tenant.v0.Tenant",
             ]

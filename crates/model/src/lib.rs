@@ -37,6 +37,7 @@ pub mod status;
 pub mod text;
 pub mod time;
 pub mod unified;
+pub mod unit;
 pub mod update;
 
 /// Whether a field is left out where it is serialised: what is read without it gets its default.

@@ -24,6 +24,7 @@ mod handle;
 mod kept;
 mod room;
 mod task;
+pub mod unit;
 mod yard;
 
 pub use act::Images;

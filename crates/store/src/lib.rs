@@ -32,6 +32,7 @@ mod sets;
 mod tenants;
 #[cfg(test)]
 mod tests;
+mod units;
 mod users;
 mod worker;
 

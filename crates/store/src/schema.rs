@@ -127,6 +127,12 @@ const MIGRATIONS: &[&str] = &[
         PRIMARY KEY (tenant, name, number)
     ) STRICT, WITHOUT ROWID;
 ",
+    "
+    CREATE TABLE units (
+        name  TEXT PRIMARY KEY,
+        state BLOB NOT NULL
+    ) STRICT, WITHOUT ROWID;
+",
 ];
 
 /// The schema that this daemon writes.

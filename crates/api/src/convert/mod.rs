@@ -19,5 +19,6 @@ pub mod schedule;
 pub mod set;
 pub mod status;
 pub mod tenant;
+pub mod unit;
 
 pub use model::error::Error;

@@ -32,8 +32,16 @@ pub(super) fn schema(pool: &DescriptorPool) -> Schema {
     let services = pool
         .services()
         .filter(|found| is_ours(found.package_name()));
+    let mut subsystems: Vec<Subsystem> = Vec::new();
+    for found in services.map(|found| subsystem(pool, &found)) {
+        // Services of one package are one subsystem.
+        match subsystems.iter_mut().find(|it| it.name == found.name) {
+            Some(known) => known.methods.extend(found.methods),
+            None => subsystems.push(found),
+        }
+    }
     Schema {
-        subsystems: services.map(|found| subsystem(pool, &found)).collect(),
+        subsystems,
         messages,
         enums,
     }

@@ -66,6 +66,8 @@ fn what_only_reads_is_marked_in_the_protos() {
         "schedule.List",
         "schedule.History",
         "schedule.Why",
+        "schedule.ListUnits",
+        "schedule.GetUnit",
     ];
     assert_eq!(reading, expected);
 }

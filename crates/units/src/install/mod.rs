@@ -9,7 +9,6 @@ use crate::files::{Files, Kind, base, resolve};
 use crate::finding::shown;
 use crate::load::catalog::{Catalog, Located, Source, alias_of};
 use crate::load::preset::{Preset, Presets};
-use crate::load::{PERSISTENT, RUNTIME};
 use crate::name::{UnitName, UnitType};
 use crate::specifier::{Context, Host, expand};
 use crate::unit::Install;
@@ -50,6 +49,9 @@ pub struct Machine<'a> {
     pub host: &'a dyn Host,
     /// Whether the links are to be gone after a reboot (`--runtime`).
     pub runtime: bool,
+    /// Where links are made that stay, and those that are gone after a reboot:
+    /// [`crate::load::PERSISTENT`] and [`crate::load::RUNTIME`] on a usual machine.
+    pub folders: (&'a str, &'a str),
 }
 
 impl std::fmt::Debug for Machine<'_> {
@@ -111,8 +113,9 @@ impl State {
 const MOST_ALSO: usize = 1000;
 
 impl<'a> Machine<'a> {
-    fn folder(&self) -> &'static str {
-        if self.runtime { RUNTIME } else { PERSISTENT }
+    fn folder(&self) -> &'a str {
+        let (persistent, runtime) = self.folders;
+        if self.runtime { runtime } else { persistent }
     }
 
     /// The units, and those of their `Also=`, with their `[Install]`.
@@ -358,7 +361,7 @@ impl<'a> Machine<'a> {
     pub fn state(&self, unit: &UnitName) -> Option<State> {
         let located = self.catalog.locate(unit)?;
         if let Some(path) = &located.masked {
-            let runtime = path.starts_with("/run/");
+            let runtime = path.starts_with("/run/") || path.starts_with(self.folders.1);
             return Some(if runtime {
                 State::MaskedRuntime
             } else {
@@ -376,8 +379,8 @@ impl<'a> Machine<'a> {
             return Some(State::Transient);
         }
         for (folder, state) in [
-            (PERSISTENT, State::Enabled),
-            (RUNTIME, State::EnabledRuntime),
+            (self.folders.0, State::Enabled),
+            (self.folders.1, State::EnabledRuntime),
         ] {
             if self.is_linked_in(folder, &located.id) {
                 return Some(state);

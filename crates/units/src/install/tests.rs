@@ -5,7 +5,7 @@ use super::*;
 use crate::calendar::zones::UtcOnly;
 use crate::files::Memory;
 use crate::finding::Findings;
-use crate::load::SYSTEM;
+use crate::load::{PERSISTENT, RUNTIME, SYSTEM};
 use crate::specifier::NoHost;
 use crate::unit::Loader;
 
@@ -32,6 +32,7 @@ fn with<T>(files: &Memory, runtime: bool, act: impl FnOnce(&Machine<'_>) -> T) -
         installs: &installs,
         host: &NoHost,
         runtime,
+        folders: (PERSISTENT, RUNTIME),
     })
 }
 

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The `Units` service on the wire. `schedule::unit` does the work.
+
+use std::sync::Arc;
+
+use api::action::schedule as action;
+use api::convert::unit as convert;
+use api::schedule::v0 as wire;
+use api::schedule::v0::units_server::Units as Service;
+use api::status::to_status;
+use identity::{Identity, Permit, Target};
+use model::error::Error;
+use model::unit::{FileVerb, Verb};
+use schedule::unit::{Units, named};
+use tonic::{Request, Response, Status};
+
+use super::caller::Caller;
+
+/// The service `Units`.
+pub(super) struct UnitService {
+    pub(super) identity: Arc<Identity>,
+    pub(super) units: Units,
+}
+
+type Answer<T> = Result<Response<T>, Status>;
+
+impl UnitService {
+    /// A permit for all units: they are the node's.
+    async fn permit<T>(
+        &self,
+        request: &Request<T>,
+        action: &'static str,
+    ) -> Result<(Caller, Permit), Status> {
+        let caller = Caller::of(&self.identity, request, action)?;
+        let permit = caller.permit(Target::own()).await?;
+        Ok((caller, permit))
+    }
+
+    async fn job(
+        &self,
+        request: Request<wire::UnitJobRequest>,
+        action: &'static str,
+        verb: impl FnOnce(bool) -> Verb,
+    ) -> Answer<wire::UnitJob> {
+        let (caller, permit) = self.permit(&request, action).await?;
+        let message = request.into_inner();
+        let unit = named("name", &message.name).map_err(to_status)?;
+        let mode = convert::mode(message.mode).map_err(to_status)?;
+        let (verb, wait) = (verb(message.conditional), !message.no_wait);
+        let done = self.units.job(&permit, unit, verb, mode, wait);
+        let done = caller.unless_expelled(done).await?;
+        Ok(Response::new(convert::to_job(done)))
+    }
+
+    async fn files(
+        &self,
+        request: Request<wire::UnitFilesRequest>,
+        action: &'static str,
+        verb: FileVerb,
+    ) -> Answer<wire::UnitFilesResponse> {
+        let (_, permit) = self.permit(&request, action).await?;
+        let message = request.into_inner();
+        if message.names.is_empty() {
+            return Err(to_status(Error::invalid("names", "must name a unit")));
+        }
+        let units = message.names.iter().enumerate();
+        let units = units.map(|(at, name)| named(&format!("names[{at}]"), name));
+        let units = units.collect::<Result<Vec<_>, _>>().map_err(to_status)?;
+        let changed = self
+            .units
+            .change_files(&permit, verb, units, message.runtime);
+        let changed = changed.await.map_err(to_status)?;
+        Ok(Response::new(convert::to_changes(changed)))
+    }
+}
+
+#[tonic::async_trait]
+impl Service for UnitService {
+    async fn list_units(
+        &self,
+        request: Request<wire::ListUnitsRequest>,
+    ) -> Answer<wire::ListUnitsResponse> {
+        let (_, permit) = self.permit(&request, action::LIST_UNITS).await?;
+        let files = request.get_ref().files;
+        let units = self.units.list(&permit, files).await.map_err(to_status)?;
+        let units = units.into_iter().map(convert::to_status).collect();
+        Ok(Response::new(wire::ListUnitsResponse { units }))
+    }
+
+    async fn get_unit(&self, request: Request<wire::GetUnitRequest>) -> Answer<wire::UnitDetail> {
+        let (_, permit) = self.permit(&request, action::GET_UNIT).await?;
+        let unit = named("name", &request.get_ref().name).map_err(to_status)?;
+        let detail = self.units.get(&permit, unit).await.map_err(to_status)?;
+        Ok(Response::new(convert::to_detail(detail)))
+    }
+
+    async fn start_unit(&self, request: Request<wire::UnitJobRequest>) -> Answer<wire::UnitJob> {
+        self.job(request, action::START_UNIT, |_| Verb::Start).await
+    }
+
+    async fn stop_unit(&self, request: Request<wire::UnitJobRequest>) -> Answer<wire::UnitJob> {
+        self.job(request, action::STOP_UNIT, |_| Verb::Stop).await
+    }
+
+    async fn restart_unit(&self, request: Request<wire::UnitJobRequest>) -> Answer<wire::UnitJob> {
+        let verb = |conditional| match conditional {
+            true => Verb::TryRestart,
+            false => Verb::Restart,
+        };
+        self.job(request, action::RESTART_UNIT, verb).await
+    }
+
+    async fn reload_unit(&self, request: Request<wire::UnitJobRequest>) -> Answer<wire::UnitJob> {
+        let verb = |conditional| match conditional {
+            true => Verb::ReloadOrRestart,
+            false => Verb::Reload,
+        };
+        self.job(request, action::RELOAD_UNIT, verb).await
+    }
+
+    async fn kill_unit(
+        &self,
+        request: Request<wire::KillUnitRequest>,
+    ) -> Answer<wire::KillUnitResponse> {
+        let (_, permit) = self.permit(&request, action::KILL_UNIT).await?;
+        let message = request.into_inner();
+        let unit = named("name", &message.name).map_err(to_status)?;
+        let signal = convert::signal(&message.signal).map_err(to_status)?;
+        let sent = self.units.kill(&permit, unit, signal, !message.main_only);
+        sent.await.map_err(to_status)?;
+        Ok(Response::new(wire::KillUnitResponse {}))
+    }
+
+    async fn reset_failed_units(
+        &self,
+        request: Request<wire::ResetFailedUnitsRequest>,
+    ) -> Answer<wire::ResetFailedUnitsResponse> {
+        let (_, permit) = self.permit(&request, action::RESET_FAILED_UNITS).await?;
+        let names = &request.get_ref().names;
+        let units = names.iter().enumerate();
+        let units = units.map(|(at, name)| named(&format!("names[{at}]"), name));
+        let units = units.collect::<Result<Vec<_>, _>>().map_err(to_status)?;
+        let reset = self.units.reset_failed(&permit, units);
+        reset.await.map_err(to_status)?;
+        Ok(Response::new(wire::ResetFailedUnitsResponse {}))
+    }
+
+    async fn enable_units(
+        &self,
+        request: Request<wire::UnitFilesRequest>,
+    ) -> Answer<wire::UnitFilesResponse> {
+        self.files(request, action::ENABLE_UNITS, FileVerb::Enable)
+            .await
+    }
+
+    async fn disable_units(
+        &self,
+        request: Request<wire::UnitFilesRequest>,
+    ) -> Answer<wire::UnitFilesResponse> {
+        self.files(request, action::DISABLE_UNITS, FileVerb::Disable)
+            .await
+    }
+
+    async fn mask_units(
+        &self,
+        request: Request<wire::UnitFilesRequest>,
+    ) -> Answer<wire::UnitFilesResponse> {
+        self.files(request, action::MASK_UNITS, FileVerb::Mask)
+            .await
+    }
+
+    async fn unmask_units(
+        &self,
+        request: Request<wire::UnitFilesRequest>,
+    ) -> Answer<wire::UnitFilesResponse> {
+        self.files(request, action::UNMASK_UNITS, FileVerb::Unmask)
+            .await
+    }
+
+    async fn reload_unit_files(
+        &self,
+        request: Request<wire::ReloadUnitFilesRequest>,
+    ) -> Answer<wire::ReloadUnitFilesResponse> {
+        let (_, permit) = self.permit(&request, action::RELOAD_UNIT_FILES).await?;
+        self.units.reload(&permit).await.map_err(to_status)?;
+        Ok(Response::new(wire::ReloadUnitFilesResponse {}))
+    }
+}

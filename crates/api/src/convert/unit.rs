@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Units: what is asked for from the wire, statuses back.
+
+use model::error::Result;
+use model::signal::Signal;
+use model::unit::{FileChange, JobDone, JobMode, UnitDetail, UnitStatus};
+
+use super::scalar::{enumeration, maybe_parse, to_timestamp};
+use crate::schedule::v0 as wire;
+
+/// How a job goes together with others.
+///
+/// # Errors
+/// `INVALID_FIELD`: this node doesn't know the number.
+pub fn mode(number: i32) -> Result<JobMode> {
+    use wire::UnitJobMode as It;
+    Ok(match enumeration::<It>("mode", number)? {
+        It::Unspecified | It::Replace => JobMode::Replace,
+        It::Fail => JobMode::Fail,
+        It::Isolate => JobMode::Isolate,
+        It::IgnoreDependencies => JobMode::IgnoreDependencies,
+        It::IgnoreRequirements => JobMode::IgnoreRequirements,
+    })
+}
+
+/// The signal that a service gets; SIGTERM where none is named.
+///
+/// # Errors
+/// `INVALID_FIELD`: it is none.
+pub fn signal(text: &str) -> Result<Signal> {
+    Ok(maybe_parse("signal", text)?.unwrap_or(Signal::TERM))
+}
+
+/// What came of a job.
+pub fn to_job(done: JobDone) -> wire::UnitJob {
+    wire::UnitJob {
+        id: done.id,
+        result: done.result.to_owned(),
+        notes: done.notes,
+        unit: Some(to_status(done.unit)),
+    }
+}
+
+/// Links.
+pub fn to_changes(changes: Vec<FileChange>) -> wire::UnitFilesResponse {
+    let change = |FileChange { path, target }| wire::UnitFileChange { path, target };
+    wire::UnitFilesResponse {
+        changes: changes.into_iter().map(change).collect(),
+    }
+}
+
+/// A unit.
+pub fn to_status(status: UnitStatus) -> wire::UnitStatus {
+    let (exit_code, exit_status) = status.ended.unwrap_or_default();
+    let (job_id, job_kind) = status.job.unwrap_or_default();
+    wire::UnitStatus {
+        name: status.name,
+        aliases: status.aliases,
+        description: status.description,
+        load: status.load.to_owned(),
+        load_error: status.load_error,
+        active: status.active.to_owned(),
+        sub: status.sub.to_owned(),
+        result: status.result.to_owned(),
+        file_state: status.file_state.to_owned(),
+        fragment: status.fragment,
+        dropins: status.dropins,
+        main_pid: status.main_pid,
+        path: status.path,
+        activation: status.activation,
+        restarts: status.restarts,
+        active_since: status.active_since.map(to_timestamp),
+        inactive_since: status.inactive_since.map(to_timestamp),
+        exit_code,
+        exit_status,
+        condition: status.condition,
+        message: status.words,
+        findings: status.findings,
+        job_id,
+        job_kind,
+        triggers: status.triggers,
+        next: status.next.map(to_timestamp),
+        last: status.last.map(to_timestamp),
+    }
+}
+
+/// All of a unit.
+pub fn to_detail(detail: UnitDetail) -> wire::UnitDetail {
+    let file = |(path, text)| wire::UnitFile { path, text };
+    let dependency = |(kind, units): (&'static str, Vec<String>)| wire::UnitDependency {
+        kind: kind.to_owned(),
+        units,
+    };
+    let setting = |(name, value)| wire::UnitSetting { name, value };
+    wire::UnitDetail {
+        status: Some(to_status(detail.status)),
+        files: detail.files.into_iter().map(file).collect(),
+        dependencies: detail.dependencies.into_iter().map(dependency).collect(),
+        settings: detail.settings.into_iter().map(setting).collect(),
+    }
+}

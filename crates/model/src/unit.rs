@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is said of systemd units, and what may be asked for: plain values between the unit manager
+//! (`schedule::unit`) and the wire. The words are systemd's own.
+
+use crate::time::Timestamp;
+
+/// What is to be done to a unit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verb {
+    /// It is to be active.
+    Start,
+    /// It is not to be active.
+    Stop,
+    /// It is stopped where it is active, and started.
+    Restart,
+    /// The same, where it is active.
+    TryRestart,
+    /// It reads its configuration again.
+    Reload,
+    /// The same, or a restart where it can't.
+    ReloadOrRestart,
+}
+
+/// How a job goes together with others (systemctl(1), `--job-mode=`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum JobMode {
+    /// Jobs that are there give way.
+    #[default]
+    Replace,
+    /// Refused where it would undo a job that is there.
+    Fail,
+    /// What isn't pulled in is stopped.
+    Isolate,
+    /// The unit alone, in no order.
+    IgnoreDependencies,
+    /// The unit alone, in its order.
+    IgnoreRequirements,
+}
+
+/// A change of what is enabled or masked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FileVerb {
+    /// Link it as its `[Install]` says.
+    Enable,
+    /// Remove its links.
+    Disable,
+    /// Nothing may start it.
+    Mask,
+    /// End that.
+    Unmask,
+}
+
+/// A link that was made (`target`), or removed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FileChange {
+    /// Where.
+    pub path: String,
+    /// Where it leads; empty: it is gone.
+    pub target: String,
+}
+
+/// What came of a job.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct JobDone {
+    /// Its number; 0: there was nothing to do.
+    pub id: u64,
+    /// `done`, `failed`, `dependency`, `canceled`, `timeout`, `skipped`; empty: it goes on.
+    pub result: &'static str,
+    /// What gave way: wanted units that were left out, cycles that were broken.
+    pub notes: Vec<String>,
+    /// The unit afterwards.
+    pub unit: UnitStatus,
+}
+
+/// A unit, as `systemctl status` has it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct UnitStatus {
+    /// Its name.
+    pub name: String,
+    /// Its other names.
+    pub aliases: Vec<String>,
+    /// In words.
+    pub description: String,
+    /// `loaded`, `not-found`, `masked`, `bad-setting`.
+    pub load: &'static str,
+    /// Why it can't be started.
+    pub load_error: String,
+    /// `active`, `inactive`, `failed`, `activating`, `deactivating`, `reloading`.
+    pub active: &'static str,
+    /// More exactly, in the words of its type.
+    pub sub: &'static str,
+    /// How it ended: `success`, `exit-code`, …
+    pub result: &'static str,
+    /// `enabled`, `disabled`, `static`, `masked`, …
+    pub file_state: &'static str,
+    /// Its main file.
+    pub fragment: String,
+    /// Its drop-ins.
+    pub dropins: Vec<String>,
+    /// The main process, in the node's pid namespace.
+    pub main_pid: Option<u32>,
+    /// Its last activation's executable.
+    pub path: String,
+    /// The number of its last activation.
+    pub activation: u64,
+    /// Starts by itself since somebody asked for one.
+    pub restarts: u32,
+    /// When it became active last.
+    pub active_since: Option<Timestamp>,
+    /// When it went down last.
+    pub inactive_since: Option<Timestamp>,
+    /// How the main process ended: `exited` or `killed`, and the status.
+    pub ended: Option<(String, String)>,
+    /// The condition that held it up.
+    pub condition: String,
+    /// What went wrong last.
+    pub words: String,
+    /// What is to be said of its files.
+    pub findings: Vec<String>,
+    /// The job that it has: its number and kind.
+    pub job: Option<(u64, String)>,
+    /// Which unit a timer starts.
+    pub triggers: String,
+    /// When a timer elapses next.
+    pub next: Option<Timestamp>,
+    /// When a timer elapsed last.
+    pub last: Option<Timestamp>,
+}
+
+/// All of one unit.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct UnitDetail {
+    /// How it is.
+    pub status: UnitStatus,
+    /// Its files: path and text.
+    pub files: Vec<(String, String)>,
+    /// Its dependencies: kind and units.
+    pub dependencies: Vec<(&'static str, Vec<String>)>,
+    /// Its settings as they were read: directive and value.
+    pub settings: Vec<(String, String)>,
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The machine's files, as `units` reads them, with units of our own behind all folders: the
+//! targets that systemd's package would bring (systemd.special(7)), so that a machine without it
+//! has `basic.target` and what waits for it.
+
+use std::os::unix::fs::FileTypeExt;
+
+use units::files::{Entry, Files, Kind, Unreadable};
+
+/// The name of the folder of our own units. It is no folder of the machine.
+pub(crate) const OWN: &str = "/@aurae";
+/// No unit's file is larger, in bytes.
+const LARGEST: u64 = 1 << 20;
+
+/// Target, description, more lines of `[Unit]`.
+const TARGETS: [(&str, &str, &str); 24] = [
+    (
+        "default",
+        "Default",
+        "Requires=multi-user.target\nAfter=multi-user.target\nAllowIsolate=yes\n",
+    ),
+    (
+        "multi-user",
+        "Multi-User System",
+        "Requires=basic.target\nAfter=basic.target\nConflicts=rescue.target\n\
+         AllowIsolate=yes\n",
+    ),
+    (
+        "rescue",
+        "Rescue Mode",
+        "Requires=sysinit.target\nAfter=sysinit.target\nAllowIsolate=yes\n",
+    ),
+    (
+        "basic",
+        "Basic System",
+        "Requires=sysinit.target\n\
+         Wants=sockets.target timers.target paths.target slices.target\n\
+         After=sysinit.target sockets.target paths.target slices.target\n",
+    ),
+    (
+        "sysinit",
+        "System Initialization",
+        "DefaultDependencies=no\nWants=local-fs.target swap.target\n\
+         After=local-fs.target swap.target\nConflicts=shutdown.target\nBefore=shutdown.target\n",
+    ),
+    ("sockets", "Socket Units", ""),
+    ("timers", "Timer Units", ""),
+    ("paths", "Path Units", ""),
+    (
+        "slices",
+        "Slice Units",
+        "DefaultDependencies=no\nConflicts=shutdown.target\nBefore=shutdown.target\n",
+    ),
+    (
+        "local-fs-pre",
+        "Preparation for Local File Systems",
+        "DefaultDependencies=no\n",
+    ),
+    (
+        "local-fs",
+        "Local File Systems",
+        "DefaultDependencies=no\nConflicts=shutdown.target\n",
+    ),
+    (
+        "remote-fs-pre",
+        "Preparation for Remote File Systems",
+        "DefaultDependencies=no\n",
+    ),
+    ("remote-fs", "Remote File Systems", ""),
+    (
+        "swap",
+        "Swaps",
+        "DefaultDependencies=no\nConflicts=shutdown.target\n",
+    ),
+    (
+        "network-pre",
+        "Preparation for Network",
+        "DefaultDependencies=no\n",
+    ),
+    ("network", "Network", ""),
+    (
+        "network-online",
+        "Network is Online",
+        "After=network.target\n",
+    ),
+    ("nss-lookup", "Host and Network Name Lookups", ""),
+    (
+        "nss-user-lookup",
+        "User and Group Name Lookups",
+        "DefaultDependencies=no\n",
+    ),
+    ("time-set", "System Time Set", "DefaultDependencies=no\n"),
+    (
+        "time-sync",
+        "System Time Synchronized",
+        "DefaultDependencies=no\n",
+    ),
+    (
+        "umount",
+        "Unmount All Filesystems",
+        "DefaultDependencies=no\nRefuseManualStart=yes\n",
+    ),
+    (
+        "shutdown",
+        "System Shutdown",
+        "DefaultDependencies=no\nRefuseManualStart=yes\n",
+    ),
+    (
+        "final",
+        "Late Shutdown Services",
+        "DefaultDependencies=no\nRefuseManualStart=yes\n",
+    ),
+];
+
+/// See the module.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Disk;
+
+fn own(path: &str) -> Option<String> {
+    let name = path.strip_prefix(OWN)?.strip_prefix('/')?;
+    let stem = name.strip_suffix(".target")?;
+    let (_, description, more) = TARGETS.iter().find(|(name, ..)| *name == stem)?;
+    Some(format!("[Unit]\nDescription={description}\n{more}"))
+}
+
+impl Files for Disk {
+    fn read(&self, path: &str) -> Result<Option<Vec<u8>>, Unreadable> {
+        if let Some(text) = own(path) {
+            return Ok(Some(text.into_bytes()));
+        }
+        let wrong = |error: std::io::Error| Err(Unreadable(format!("can't be read: {error}")));
+        match std::fs::metadata(path) {
+            Ok(meta) if meta.file_type().is_char_device() => return Ok(Some(Vec::new())),
+            // A FIFO would hold up whoever reads it.
+            Ok(meta) if !meta.is_file() => {
+                return Err(Unreadable("is no ordinary file".to_owned()));
+            }
+            Ok(meta) if meta.len() > LARGEST => {
+                return Err(Unreadable(format!("is larger than {LARGEST} bytes")));
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return wrong(error),
+        }
+        match std::fs::read(path) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) => wrong(error),
+        }
+    }
+
+    fn list(&self, folder: &str) -> Vec<Entry> {
+        if folder == OWN {
+            let entry = |(name, ..): &(&str, &str, &str)| Entry {
+                name: format!("{name}.target"),
+                kind: Kind::File,
+            };
+            return TARGETS.iter().map(entry).collect();
+        }
+        let Ok(entries) = std::fs::read_dir(folder) else {
+            return Vec::new();
+        };
+        let entry = |entry: std::fs::DirEntry| {
+            let name = entry.file_name().into_string().ok()?;
+            let kind = kind(&entry.path())?;
+            Some(Entry { name, kind })
+        };
+        entries.flatten().filter_map(entry).collect()
+    }
+
+    fn kind(&self, path: &str) -> Option<Kind> {
+        match own(path) {
+            Some(_) => Some(Kind::File),
+            None => kind(std::path::Path::new(path)),
+        }
+    }
+}
+
+fn kind(path: &std::path::Path) -> Option<Kind> {
+    let meta = std::fs::symlink_metadata(path).ok()?;
+    Some(if meta.is_symlink() {
+        let target = std::fs::read_link(path).ok()?;
+        Kind::Link(target.to_str()?.to_owned())
+    } else if meta.is_dir() {
+        Kind::Folder
+    } else {
+        Kind::File
+    })
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What `auraed/rpc` calls: a method per RPC, each with the `Permit` that identity gave for it.
+
+use std::sync::Arc;
+
+use identity::{Identity, Permit};
+use model::error::{Error, Reason};
+use model::signal::Signal;
+use model::unit::{FileChange, FileVerb, JobDone, JobMode, UnitDetail, UnitStatus, Verb};
+use runtime::Runtime;
+use store::Store;
+use tokio::sync::{mpsc, oneshot};
+use units::install::mangle;
+use units::name::UnitName;
+
+use super::manager::{self, Manager, Order};
+use super::runs::Runs;
+use super::table::Folders;
+
+/// What the unit manager is started with.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// Where units are.
+    pub folders: Folders,
+    /// What is started with the node.
+    pub first: Option<String>,
+    /// Of this boot: what an earlier one has left is begun afresh.
+    pub boot_id: String,
+}
+
+/// The handle of the unit manager; cheap to clone.
+#[derive(Clone)]
+pub struct Units {
+    /// `None`: the node runs no units.
+    orders: Option<mpsc::Sender<Order>>,
+}
+
+/// The unit that a word means.
+///
+/// # Errors
+/// `INVALID_FIELD`: it is no name of a unit.
+pub fn named(field: &str, word: &str) -> Result<UnitName, Error> {
+    mangle(word).map_err(|problem| Error::invalid(field, problem))
+}
+
+impl Units {
+    /// A node that runs no units.
+    pub fn off() -> Units {
+        Units { orders: None }
+    }
+
+    /// Starts the manager; what an earlier daemon has begun goes on.
+    ///
+    /// # Errors
+    /// `INVALID_FIELD`: the first unit's name is none.
+    pub fn start(
+        settings: Settings,
+        store: Store,
+        identity: Arc<Identity>,
+        runtime: Runtime,
+    ) -> Result<Units, Error> {
+        let first = settings.first.as_deref().filter(|it| !it.is_empty());
+        let first = first.map(|it| named("units.default", it)).transpose()?;
+        let (manager, orders) = Manager::new(manager::Beginning {
+            folders: settings.folders,
+            first,
+            boot_id: settings.boot_id,
+            store,
+            runs: Runs::new(runtime, identity),
+        });
+        tokio::spawn(manager.run());
+        Ok(Units {
+            orders: Some(orders),
+        })
+    }
+
+    async fn ask<T>(
+        &self,
+        // The decision was about the method: units are the node's, and no tenant's.
+        _: &Permit,
+        order: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> Order,
+    ) -> Result<T, Error> {
+        let Some(orders) = &self.orders else {
+            let error = Error::new(Reason::Unsupported, "this node runs no units");
+            return Err(error.hint("set units.enabled in its configuration, and start it again"));
+        };
+        let gone = || Error::internal("the unit manager has ended");
+        let (reply, answer) = oneshot::channel();
+        orders.send(order(reply)).await.map_err(|_| gone())?;
+        answer.await.unwrap_or_else(|_| Err(gone()))
+    }
+
+    /// The units that are loaded, by name; with `files` all that a folder has, too.
+    ///
+    /// # Errors
+    /// `UNSUPPORTED`: the node runs none.
+    pub async fn list(&self, permit: &Permit, files: bool) -> Result<Vec<UnitStatus>, Error> {
+        self.ask(permit, |reply| Order::List(files, reply)).await
+    }
+
+    /// All of one unit.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, `UNSUPPORTED`.
+    pub async fn get(&self, permit: &Permit, unit: UnitName) -> Result<UnitDetail, Error> {
+        self.ask(permit, |reply| Order::Get(unit, reply)).await
+    }
+
+    /// Does something to a unit, with all that goes with it; answers when that has ended, or with
+    /// `wait` unset when it is a job.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`; `WRONG_STATE`: it is masked, can't be used, or the job contradicts itself. A
+    /// job that fails is an answer.
+    pub async fn job(
+        &self,
+        permit: &Permit,
+        unit: UnitName,
+        verb: Verb,
+        mode: JobMode,
+        wait: bool,
+    ) -> Result<JobDone, Error> {
+        let name = unit.clone();
+        let accepted = self
+            .ask(permit, |reply| Order::Job(name, verb, mode, reply))
+            .await?;
+        let ending = match accepted.ended {
+            Some(ended) if wait => {
+                let gone = || Error::internal("the unit manager has ended");
+                manager::word(ended.await.map_err(|_| gone())?)
+            }
+            Some(_) => "",
+            None => "done",
+        };
+        Ok(JobDone {
+            id: accepted.id.unwrap_or(0),
+            result: ending,
+            notes: accepted.notes,
+            unit: self.get(permit, unit).await?.status,
+        })
+    }
+
+    /// Sends a signal to what a service runs.
+    ///
+    /// # Errors
+    /// `WRONG_STATE`: it runs nothing.
+    pub async fn kill(
+        &self,
+        permit: &Permit,
+        unit: UnitName,
+        signal: Signal,
+        all: bool,
+    ) -> Result<(), Error> {
+        self.ask(permit, |reply| Order::Kill(unit, signal, all, reply))
+            .await
+    }
+
+    /// Forgets failures and counts of starts, of these units or of all.
+    ///
+    /// # Errors
+    /// `UNSUPPORTED`.
+    pub async fn reset_failed(&self, permit: &Permit, units: Vec<UnitName>) -> Result<(), Error> {
+        self.ask(permit, |reply| Order::ResetFailed(units, reply))
+            .await
+    }
+
+    /// Enables, disables, masks, unmasks.
+    ///
+    /// # Errors
+    /// `WRONG_STATE`: a unit doesn't exist, is masked, or a file is in the way.
+    pub async fn change_files(
+        &self,
+        permit: &Permit,
+        verb: FileVerb,
+        units: Vec<UnitName>,
+        runtime: bool,
+    ) -> Result<Vec<FileChange>, Error> {
+        self.ask(permit, |reply| Order::Files(verb, units, runtime, reply))
+            .await
+    }
+
+    /// Reads all unit files again.
+    ///
+    /// # Errors
+    /// `UNSUPPORTED`.
+    pub async fn reload(&self, permit: &Permit) -> Result<(), Error> {
+        self.ask(permit, Order::Reload).await
+    }
+}

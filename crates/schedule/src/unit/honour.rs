@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the manager honours, directive by directive. What isn't here is a warning of the unit, or
+//! keeps it from being started where it would leave rights (`units::verify` decides which). A row
+//! here is a promise: there is a test for it.
+
+use units::exec::Privileges;
+use units::finding::{Finding, Position, Severity};
+use units::name::{UnitName, UnitType};
+use units::unit::Unit;
+use units::verify::verify;
+
+use super::steps::Phase;
+
+/// The fields under which `units::table` keeps what is honoured whatever its value.
+const HONOURED: [&str; 104] = [
+    // [Unit]
+    "Description",
+    "Documentation",
+    "SourcePath",
+    "Requires",
+    "Requisite",
+    "Wants",
+    "BindsTo",
+    "PartOf",
+    "Conflicts",
+    "Before",
+    "After",
+    "OnFailure",
+    "OnSuccess",
+    "OnFailureJobMode",
+    "OnSuccessJobMode",
+    "PropagatesReloadTo",
+    "ReloadPropagatedFrom",
+    "PropagatesStopTo",
+    "StopPropagatedFrom",
+    "RequiresMountsFor",
+    "RefuseManualStart",
+    "RefuseManualStop",
+    "AllowIsolate",
+    "IgnoreOnIsolate",
+    "DefaultDependencies",
+    "StartLimitIntervalSec",
+    "StartLimitBurst",
+    "Conditions",
+    "Asserts",
+    // [Install]
+    "Alias",
+    "WantedBy",
+    "RequiredBy",
+    "Also",
+    "DefaultInstance",
+    // [Service]
+    "ExecCondition",
+    "ExecStartPre",
+    "ExecStart",
+    "ExecStartPost",
+    "ExecReload",
+    "ExecStop",
+    "ExecStopPost",
+    "RestartSec",
+    "TimeoutSec",
+    "TimeoutStartSec",
+    "TimeoutStopSec",
+    "RuntimeMaxSec",
+    "Restart",
+    "RemainAfterExit",
+    "RestartPreventExitStatus",
+    "RestartForceExitStatus",
+    "SuccessExitStatus",
+    // [Timer]
+    "Clocks",
+    "Persistent",
+    "Unit",
+    "RandomizedDelaySec",
+    "FixedRandomDelay",
+    "AccuracySec",
+    // systemd.exec(5)
+    "WorkingDirectory",
+    "User",
+    "Group",
+    "SupplementaryGroups",
+    "Nice",
+    "OOMScoreAdjust",
+    "UMask",
+    "Environment",
+    "EnvironmentFile",
+    "UnsetEnvironment",
+    "NoNewPrivileges",
+    "CPUAffinity",
+    "CapabilityBoundingSet",
+    "AmbientCapabilities",
+    "LimitCPU",
+    "LimitFSIZE",
+    "LimitDATA",
+    "LimitSTACK",
+    "LimitCORE",
+    "LimitRSS",
+    "LimitNOFILE",
+    "LimitAS",
+    "LimitNPROC",
+    "LimitMEMLOCK",
+    "LimitLOCKS",
+    "LimitSIGPENDING",
+    "LimitMSGQUEUE",
+    "LimitNICE",
+    "LimitRTPRIO",
+    "LimitRTTIME",
+    "RuntimeDirectory",
+    "RuntimeDirectoryMode",
+    "RuntimeDirectoryPreserve",
+    "StateDirectory",
+    "StateDirectoryMode",
+    "CacheDirectory",
+    "CacheDirectoryMode",
+    "LogsDirectory",
+    "LogsDirectoryMode",
+    "ConfigurationDirectory",
+    "ConfigurationDirectoryMode",
+    // systemd.kill(5), systemd.resource-control(5)
+    "KillSignal",
+    "MemoryMax",
+    "MemoryHigh",
+    "TasksMax",
+    "CPUWeight",
+    "CPUQuota",
+];
+
+/// Fields of which some values are what happens anyway.
+fn is_as_it_is(unit: &Unit, field: &str) -> bool {
+    let settings = &unit.settings;
+    match field {
+        "Type" => settings
+            .word("Type")
+            .is_none_or(|it| matches!(it, "simple" | "exec" | "oneshot" | "idle")),
+        "KillMode" => settings.word("KillMode") == Some("control-group"),
+        "SendSIGKILL" => settings.flag("SendSIGKILL") == Some(true),
+        "GuessMainPID" => true,
+        // What is printed goes to the unit's log.
+        "StandardOutput" => settings
+            .text(field)
+            .is_some_and(|it| it.starts_with("journal")),
+        "StandardError" => settings
+            .text(field)
+            .is_some_and(|it| it == "inherit" || it.starts_with("journal")),
+        "StandardInput" => settings.text(field) == Some("null"),
+        "MemoryAccounting" | "TasksAccounting" | "CPUAccounting" | "IOAccounting" => true,
+        // It orders; where processes are is the node's.
+        "Slice" => false,
+        _ => false,
+    }
+}
+
+/// What is to be said of a unit before it runs: its files' findings, and what isn't honoured.
+pub(crate) fn report(unit: &Unit, exists: &dyn Fn(&UnitName) -> bool) -> Vec<Finding> {
+    let honours = |field: &str| HONOURED.contains(&field) || is_as_it_is(unit, field);
+    let mut findings = verify(unit, &honours, exists).findings;
+    findings.extend(unsupported(unit));
+    findings.sort_by_key(|it| std::cmp::Reverse(it.severity));
+    findings
+}
+
+/// Why a unit can't be used; `None`: it can.
+pub(crate) fn refusal(findings: &[Finding]) -> Option<String> {
+    let worst = findings.iter().find(|it| it.severity == Severity::Error)?;
+    Some(worst.to_string())
+}
+
+/// What can't be told by directives alone.
+fn unsupported(unit: &Unit) -> Vec<Finding> {
+    let error = |subject: &str, message: String| Finding {
+        severity: Severity::Error,
+        path: unit.fragment.clone().unwrap_or_else(|| unit.id.to_string()),
+        at: Position::default(),
+        subject: subject.to_owned(),
+        message,
+    };
+    let mut found = Vec::new();
+    if unit.masked.is_some() {
+        return found;
+    }
+    let kind = unit.kind();
+    if matches!(
+        kind,
+        UnitType::Socket | UnitType::Path | UnitType::Automount | UnitType::Swap
+    ) {
+        found.push(error(
+            "",
+            format!("{kind} units are not run yet; it is not started"),
+        ));
+    }
+    if kind != UnitType::Service {
+        return found;
+    }
+    let (service, _) = units::service::Service::of(unit, units::service::Defaults::default());
+    let honoured = matches!(
+        service.kind,
+        units::service::Type::Simple
+            | units::service::Type::Exec
+            | units::service::Type::Oneshot
+            | units::service::Type::Idle
+    );
+    if !honoured {
+        let word = unit.settings.word("Type").unwrap_or("dbus");
+        let message = format!("Type={word} is not honoured yet; the unit is not started");
+        found.push(error("Type", message));
+    }
+    for phase in Phase::ALL {
+        for command in unit.settings.commands(phase.directive()) {
+            if command.argv0.is_some() {
+                let message = "`@` is not honoured yet; the unit is not started".to_owned();
+                found.push(error(phase.directive(), message));
+            }
+        }
+    }
+    found
+}
+
+/// Whether a command runs as the unit's user (systemd.service(5), table 1).
+pub(crate) const fn as_user(privileges: Privileges) -> bool {
+    !matches!(privileges, Privileges::Full | Privileges::KeepUser)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::calendar::zones::UtcOnly;
+    use units::specifier::NoHost;
+    use units::unit::from_texts;
+
+    fn said(text: &str) -> Vec<String> {
+        let name = UnitName::parse("a.service").unwrap();
+        let text = format!("[Service]\nExecStart=/bin/x\n{text}\n");
+        let unit = from_texts(&name, &[("/x", text.as_bytes())], &NoHost, &UtcOnly);
+        let found = report(&unit, &|_| true);
+        found.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn every_field_that_is_honoured_is_one() {
+        for field in HONOURED {
+            let known = units::table::all().any(|(_, row)| row.field == field);
+            assert!(known, "{field} is in no row of the table");
+        }
+    }
+
+    #[test]
+    fn what_would_leave_rights_stops_a_unit_and_other_things_are_told() {
+        for (text, part) in [
+            (
+                "ProtectSystem=strict",
+                "error: ProtectSystem: is not honoured",
+            ),
+            ("PrivateTmp=yes", "error: PrivateTmp"),
+            ("DynamicUser=yes", "error: DynamicUser"),
+            ("Type=notify", "Type=notify is not honoured yet"),
+            ("ExecStartPre=@/bin/x y", "`@` is not honoured"),
+            ("WatchdogSec=5", "warning: WatchdogSec"),
+            ("KillMode=process", "warning: KillMode"),
+            ("StandardOutput=file:/x", "warning: StandardOutput"),
+        ] {
+            let said = said(text);
+            assert!(said.iter().any(|it| it.contains(part)), "{text}: {said:?}");
+        }
+        for text in [
+            "KillMode=control-group",
+            "StandardOutput=journal",
+            "PrivateTmp=no",
+            "Nice=5",
+        ] {
+            assert_eq!(said(text), Vec::<String>::new(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,465 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is done for units, and what comes of it: conditions, commands, ends, folders, timers.
+
+use std::time::Duration;
+
+use model::name::Uid;
+use rustix::rand::{GetRandomFlags, getrandom};
+use units::calendar::zones::FileZones;
+use units::condition::{Verdict, evaluate};
+use units::depend::{Dependency, triggered};
+use units::job::engine::Ending;
+use units::job::{Activity, JobType, World};
+use units::name::{UnitName, UnitType};
+use units::service::Type;
+
+use super::{Happened, Manager};
+use crate::unit::disk::Disk;
+use crate::unit::facts;
+use crate::unit::live::Machine;
+use crate::unit::program::{self, Told};
+use crate::unit::runs::{self, Run};
+use crate::unit::steps::service::{Effect, Event, IDLE, Sub};
+use crate::unit::steps::{End, Outcome, Phase, Role, Step, limit, timer};
+
+/// So many activations of a unit keep their records and logs.
+const KEPT: u64 = 5;
+/// How much later than the unit's own time-out the runtime kills by itself, where no daemon does.
+const LATER: Duration = Duration::from_secs(5);
+
+/// 64 random bits.
+fn random() -> u64 {
+    let mut bits = [0; 8];
+    match getrandom(&mut bits, GetRandomFlags::empty()) {
+        Ok(_) => u64::from_ne_bytes(bits),
+        Err(_) => 0,
+    }
+}
+
+fn invocation() -> String {
+    let mut bits = [0; 16];
+    bits[..8].copy_from_slice(&random().to_ne_bytes());
+    bits[8..].copy_from_slice(&random().to_ne_bytes());
+    Uid(bits).to_string().replace('-', "")
+}
+
+impl Manager {
+    /// A start begins with conditions, which ask the machine's files.
+    pub(super) fn check(&mut self, unit: &UnitName) {
+        let Some(loaded) = self.known.table.find(unit) else {
+            return self.end_job(unit, Ending::Failed);
+        };
+        let settings = loaded.unit.settings.clone();
+        self.checking.insert(unit.clone());
+        let unit = unit.clone();
+        self.jobs.spawn(async move {
+            let name = unit.clone();
+            let looked = tokio::task::spawn_blocking(move || {
+                let look = |field| evaluate(settings.conditions(field), &facts::Machine);
+                (look("Conditions"), look("Asserts"))
+            });
+            let broken = || Verdict::Fails("it could not be looked at".to_owned());
+            let (conditions, asserts) = looked.await.unwrap_or_else(|_| (broken(), broken()));
+            Happened::Checked(name, conditions, asserts)
+        });
+    }
+
+    pub(super) fn happened(&mut self, happened: Happened) {
+        match happened {
+            Happened::Checked(unit, conditions, asserts) => {
+                self.checked(&unit, conditions, asserts)
+            }
+            Happened::Began(run, role, object) => {
+                let watched = (self.runs.clone(), run.clone(), object.clone());
+                self.jobs.spawn(async move {
+                    let (runs, run, object) = watched;
+                    let end = runs.end_of(&object).await;
+                    Happened::Ended(run, end)
+                });
+                if self.is_now(&run) {
+                    if role == Role::Main {
+                        self.known.live_mut(&run.unit).main_pid = runs::pid(&object);
+                    }
+                    self.event(&run.unit, Event::Began(run.step));
+                }
+                self.kill_late(&run.unit);
+            }
+            Happened::NotBegun(run, status, words) => {
+                self.note(&run, &words);
+                if self.is_now(&run) {
+                    self.event(&run.unit, Event::NotBegun(run.step, status));
+                }
+                self.kill_late(&run.unit);
+            }
+            Happened::Refused(run, words) => {
+                self.note(&run, &words);
+                if self.is_now(&run) {
+                    self.event(&run.unit, Event::Refused(run.step));
+                }
+                self.kill_late(&run.unit);
+            }
+            Happened::Ended(run, end) => self.ended(&run, end),
+            Happened::Killed(unit, activation, ends) => {
+                if self.activation(&unit) == activation {
+                    for (step, end) in ends {
+                        self.event(&unit, Event::Ended(step, end));
+                    }
+                    self.event(&unit, Event::Gone);
+                }
+            }
+            Happened::Nothing => {}
+        }
+    }
+
+    fn note(&mut self, run: &Run, words: &str) {
+        let Run { unit, step, .. } = run;
+        tracing::warn!(%unit, phase = step.phase.word(), words, "a command was not begun");
+        let words = format!("{}: {words}", step.phase.directive());
+        self.known.live_mut(unit).words = words;
+    }
+
+    fn ended(&mut self, run: &Run, end: End) {
+        if !self.is_now(run) {
+            return;
+        }
+        if run.step.phase == Phase::Start {
+            self.known.live_mut(&run.unit).main_pid = None;
+        }
+        self.event(&run.unit, Event::Ended(run.step, end));
+    }
+
+    fn activation(&self, unit: &UnitName) -> u64 {
+        self.known.live.get(unit).map_or(0, |it| it.activation)
+    }
+
+    /// Whether it is of the activation that goes on.
+    fn is_now(&self, run: &Run) -> bool {
+        self.activation(&run.unit) == run.activation
+    }
+
+    /// The conditions of a start are known.
+    fn checked(&mut self, unit: &UnitName, conditions: Verdict, asserts: Verdict) {
+        if !self.checking.remove(unit) {
+            // Its job was called off.
+            return;
+        }
+        if let Verdict::Fails(condition) = conditions {
+            tracing::info!(%unit, condition, "a condition does not hold; it is skipped");
+            self.known.live_mut(unit).condition = Some(condition);
+            self.dirty.insert(unit.clone());
+            return self.end_job(unit, Ending::Skipped);
+        }
+        let live = self.known.live_mut(unit);
+        live.condition = None;
+        if let Verdict::Fails(assertion) = asserts {
+            live.words = format!("the assertion {assertion} does not hold");
+            live.failed = Some(Outcome::Resources);
+            return self.changed(unit, Activity::Inactive);
+        }
+        self.begin(unit);
+    }
+
+    /// Begins a unit whose conditions hold.
+    fn begin(&mut self, unit: &UnitName) {
+        let before = self.known.activity(unit);
+        let now = self.now();
+        let service = self
+            .known
+            .table
+            .find(unit)
+            .and_then(|it| it.service.clone());
+        let there = match unit.kind() {
+            UnitType::Mount => super::is_mounted(unit),
+            UnitType::Device => super::is_plugged(unit),
+            _ => true,
+        };
+        let live = self.known.live_mut(unit);
+        live.failed = None;
+        live.words.clear();
+        if let Some(service) = &service
+            && !limit::take(
+                &mut live.starts,
+                now.boot,
+                service.limit_interval,
+                service.limit_burst,
+            )
+        {
+            live.words = "it was started too often: `aurae unit reset-failed` lets it start".into();
+            live.failed = Some(Outcome::StartLimitHit);
+            if let Machine::Service(state) = &mut live.machine {
+                (state.sub, state.deadline) = (Sub::Dead, None);
+            }
+            return self.changed(unit, before);
+        }
+        match &mut live.machine {
+            Machine::Service(_) => {
+                live.activation = live.activation.saturating_add(1);
+                return self.event(unit, Event::Start);
+            }
+            Machine::Plain(active) if there => *active = true,
+            Machine::Plain(_) => {
+                live.words = "it is not there".to_owned();
+                live.failed = Some(Outcome::Resources);
+            }
+            Machine::Timer(state) => {
+                *state = timer::State {
+                    last: state.last,
+                    active: true,
+                    since: now.real,
+                    since_boot: now.boot,
+                    ..timer::State::default()
+                };
+            }
+        }
+        self.changed(unit, before);
+        if unit.kind() == UnitType::Timer {
+            self.plan_timer(unit);
+        }
+    }
+
+    /// Does what was decided.
+    pub(super) async fn perform(&mut self) {
+        for (unit, effect) in std::mem::take(&mut self.effects) {
+            match effect {
+                Effect::Run(step, role) => self.run_command(&unit, step, role),
+                Effect::Kill(watchdog) => self.kill(&unit, watchdog),
+                Effect::KillNow => self.kill_now(&unit),
+                Effect::Down => self.down(&unit).await,
+                Effect::Restart => {
+                    self.wanted.push(super::jobs::Wanted {
+                        unit: unit.clone(),
+                        kind: JobType::Start,
+                        mode: Default::default(),
+                        why: format!("{unit} is to be restarted"),
+                    });
+                }
+            }
+        }
+        if !self.wanted.is_empty() {
+            // What follows begins with the next turn.
+            self.jobs.spawn(async { Happened::Nothing });
+        }
+    }
+
+    /// The processes that a service has now.
+    fn processes(&self, unit: &UnitName) -> Vec<(Run, bool)> {
+        let Some(live) = self.known.live.get(unit) else {
+            return Vec::new();
+        };
+        let Machine::Service(state) = &live.machine else {
+            return Vec::new();
+        };
+        let of = |process: crate::unit::steps::service::Process| {
+            let run = Run {
+                unit: unit.clone(),
+                activation: live.activation,
+                step: process.step,
+            };
+            (run, process.begun)
+        };
+        [state.control, state.main]
+            .into_iter()
+            .flatten()
+            .map(of)
+            .collect()
+    }
+
+    pub(super) fn run_command(&mut self, unit: &UnitName, step: Step, role: Role) {
+        let Some(loaded) = self.known.table.find(unit) else {
+            return;
+        };
+        let Some(service) = loaded.service.clone() else {
+            return;
+        };
+        let files = loaded.unit.clone();
+        let Some(live) = self.known.live.get(unit) else {
+            return;
+        };
+        let Machine::Service(state) = &live.machine else {
+            return;
+        };
+        let told = Told {
+            main_pid: live.main_pid,
+            result: state.result,
+            ended: state.ended,
+            invocation: invocation(),
+        };
+        let run = Run {
+            unit: unit.clone(),
+            activation: live.activation,
+            step,
+        };
+        let runs = self.runs.clone();
+        let waits = service.kind == Type::Idle && step.phase == Phase::Start;
+        let mut busy = self.busy.subscribe();
+        self.jobs.spawn(async move {
+            if waits {
+                let quiet = busy.wait_for(|busy| !busy);
+                let _ = tokio::time::timeout(Duration::from_nanos(IDLE), quiet).await;
+            }
+            let prepared = tokio::task::spawn_blocking(move || {
+                program::prepare(&files, &service, step, &told)
+            });
+            let mut spec = match prepared.await {
+                Ok(Ok(spec)) => spec,
+                Ok(Err(failure)) => return Happened::NotBegun(run, failure.status, failure.words),
+                Err(error) => return Happened::Refused(run, error.to_string()),
+            };
+            spec = match later(spec) {
+                Ok(spec) => spec,
+                Err(error) => return Happened::Refused(run, error.to_string()),
+            };
+            match runs.begin(&run, spec).await {
+                Ok(object) => Happened::Began(run, role, object),
+                Err(error) => match runs::status_of(&error) {
+                    Some(status) => Happened::NotBegun(run, status, error.to_string()),
+                    None => Happened::Refused(run, error.to_string()),
+                },
+            }
+        });
+    }
+
+    /// Ends what a service has; what is just being begun, once it was.
+    pub(super) fn kill(&mut self, unit: &UnitName, watchdog: bool) {
+        let processes = self.processes(unit);
+        if processes.iter().any(|(_, begun)| !begun) {
+            self.killing.insert(unit.clone(), watchdog);
+            return;
+        }
+        let service = self
+            .known
+            .table
+            .find(unit)
+            .and_then(|it| it.service.clone());
+        let Some(service) = service else {
+            return;
+        };
+        let (runs, unit) = (self.runs.clone(), unit.clone());
+        let activation = self.activation(&unit);
+        let grace = program::grace(&service) + LATER;
+        self.jobs.spawn(async move {
+            let each = processes.into_iter().map(|(run, _)| {
+                let runs = runs.clone();
+                async move {
+                    if watchdog {
+                        let signal = service_signal();
+                        if let Err(error) = runs.signal(&run, signal, false).await {
+                            tracing::warn!(unit = %run.unit, %error, "the watchdog's signal");
+                        }
+                    }
+                    if let Err(error) = runs.stop(&run, Some(grace)).await {
+                        tracing::warn!(unit = %run.unit, %error, "a process can't be ended");
+                    }
+                    let seen = runs.seen(&run).filter(|it| it.state().is_final());
+                    (run.step, seen.map_or(End::Unknown, |it| runs::end(&it)))
+                }
+            });
+            let ends = futures_util::future::join_all(each).await;
+            Happened::Killed(unit, activation, ends)
+        });
+    }
+
+    /// What was to be killed was begun meanwhile, or not.
+    fn kill_late(&mut self, unit: &UnitName) {
+        let pending = self.processes(unit).iter().any(|(_, begun)| !begun);
+        if !pending && let Some(watchdog) = self.killing.remove(unit) {
+            self.kill(unit, watchdog);
+        }
+    }
+
+    pub(super) fn kill_now(&mut self, unit: &UnitName) {
+        for (run, _) in self.processes(unit) {
+            let runs = self.runs.clone();
+            self.jobs.spawn(async move {
+                let signal = model::signal::Signal::KILL;
+                if let Err(error) = runs.signal(&run, signal, true).await {
+                    tracing::warn!(unit = %run.unit, %error, "a process can't be killed");
+                }
+                Happened::Nothing
+            });
+        }
+    }
+
+    /// A service is down: its folders below /run go, and old records.
+    async fn down(&mut self, unit: &UnitName) {
+        let live = self.known.live_mut(unit);
+        live.main_pid = None;
+        let restarts = matches!(&live.machine, Machine::Service(it) if it.sub == Sub::AutoRestart);
+        let last = live.activation.saturating_sub(KEPT);
+        if let Some(loaded) = self.known.table.find(unit) {
+            let files = loaded.unit.clone();
+            if !program::keeps_folders(&files.settings, restarts) {
+                // Before another start makes them anew.
+                let cleared = tokio::task::spawn_blocking(move || program::clear(&files));
+                let _ = cleared.await;
+            }
+        }
+        let (runs, unit) = (self.runs.clone(), unit.clone());
+        self.jobs.spawn(async move {
+            if let Err(error) = runs.forget(&unit, last).await {
+                tracing::debug!(%unit, %error, "old records of a unit stay");
+            }
+            Happened::Nothing
+        });
+    }
+
+    /// Decides when a timer elapses next.
+    pub(super) fn plan_timer(&mut self, unit: &UnitName) {
+        let Some(loaded) = self.known.table.find(unit) else {
+            return;
+        };
+        let files = loaded.unit.clone();
+        let other = triggered(&files).map(|it| self.id(&it));
+        let other = other.map(|it| (self.known.activity(&it), self.known.live.get(&it)));
+        let other = other.map_or_else(timer::Other::default, |(activity, live)| timer::Other {
+            active: live.and_then(|it| it.begun),
+            inactive: live.and_then(|it| it.inactive).map(|(_, boot)| boot),
+            up: activity.is_up(),
+        });
+        let Machine::Timer(state) = &mut self.known.live_mut(unit).machine else {
+            return;
+        };
+        if !state.active {
+            return;
+        }
+        state.running = other.up;
+        let rules = timer::Rules::of(&files);
+        timer::plan(&rules, state, other, &FileZones(&Disk), random());
+        self.dirty.insert(unit.clone());
+    }
+
+    /// A timer's time may have come.
+    pub(super) fn elapse(&mut self, unit: &UnitName) {
+        let now = self.now();
+        let Machine::Timer(state) = &mut self.known.live_mut(unit).machine else {
+            return;
+        };
+        if !timer::elapse(state, now) {
+            return self.plan_timer(unit);
+        }
+        for other in self.known.on(unit, Dependency::Triggers) {
+            self.wanted.push(super::jobs::Wanted {
+                unit: other,
+                kind: JobType::Start,
+                mode: Default::default(),
+                why: format!("{unit} elapsed"),
+            });
+        }
+        self.plan_timer(unit);
+    }
+}
+
+/// With the runtime's own kill a little later than the manager's, which then says why.
+fn later(
+    spec: model::executable::ExecutableSpec,
+) -> Result<model::executable::ExecutableSpec, model::error::Error> {
+    let mut draft: model::executable::Draft = spec.into();
+    let most = model::executable::MAX_STOP_GRACE;
+    draft.stop_grace = draft.stop_grace.map(|it| (it + LATER).min(most));
+    draft.try_into()
+}
+
+/// SIGABRT.
+fn service_signal() -> model::signal::Signal {
+    model::signal::Signal::from_number(6).unwrap_or(model::signal::Signal::TERM)
+}

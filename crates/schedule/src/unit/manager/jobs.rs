@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Jobs: planned by `units::job`, begun when nothing is before them, ended when their unit is where
+//! it was to be; and what follows when a unit has changed.
+
+use kernel::time::{boottime_ns, realtime_ns};
+use model::error::{Error, Reason};
+use model::unit::JobMode;
+use tokio::sync::oneshot;
+use units::depend::Dependency;
+use units::job::engine::{Action, Ended, Ending, Progress, stopped_with};
+use units::job::transaction::{Mode, Note, Refusal, plan};
+use units::job::{Activity, JobType, World};
+use units::name::{UnitName, UnitType};
+
+use super::Manager;
+use crate::unit::live::Machine;
+use crate::unit::steps::{Outcome, service};
+
+/// A job that is there now.
+pub(crate) struct Accepted {
+    /// Its number; `None`: there is nothing to do.
+    pub(crate) id: Option<u64>,
+    /// What gave way.
+    pub(crate) notes: Vec<String>,
+    /// Resolves when it has ended.
+    pub(crate) ended: Option<oneshot::Receiver<Ending>>,
+}
+
+/// A job that follows from another unit's change.
+pub(super) struct Wanted {
+    pub(super) unit: UnitName,
+    pub(super) kind: JobType,
+    pub(super) mode: JobMode,
+    pub(super) why: String,
+}
+
+pub(super) const fn mode(mode: JobMode) -> Mode {
+    match mode {
+        JobMode::Replace => Mode::Replace,
+        JobMode::Fail => Mode::Fail,
+        JobMode::Isolate => Mode::Isolate,
+        JobMode::IgnoreDependencies => Mode::IgnoreDependencies,
+        JobMode::IgnoreRequirements => Mode::IgnoreRequirements,
+    }
+}
+
+/// The word of a job's result, as `systemctl` has it.
+pub(crate) const fn word(ending: Ending) -> &'static str {
+    match ending {
+        Ending::Done => "done",
+        Ending::Skipped => "skipped",
+        Ending::Cancelled => "canceled",
+        Ending::TimedOut => "timeout",
+        Ending::Failed => "failed",
+        Ending::Dependency => "dependency",
+    }
+}
+
+fn said(note: &Note) -> String {
+    match note {
+        Note::LeftOut(unit, why) => format!("{unit} was left out: {why}"),
+        Note::CycleBroken(cycle, victim) => {
+            let names: Vec<String> = cycle.iter().map(ToString::to_string).collect();
+            format!(
+                "these jobs wait for each other: {}; {victim} was deleted to break the cycle",
+                names.join(", ")
+            )
+        }
+        Note::Contradiction(job) => {
+            format!("{job} was deleted: it contradicts another job on the same unit")
+        }
+    }
+}
+
+impl Manager {
+    /// Adds a job and what it needs. What it is about is loaded.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, `WRONG_STATE`: it can't be done, or would undo what stays.
+    pub(super) fn enqueue(
+        &mut self,
+        unit: &UnitName,
+        kind: JobType,
+        how: JobMode,
+    ) -> Result<Accepted, Error> {
+        let unit = self.id(unit);
+        let refused = |refusal: Refusal| self.refused(&refusal);
+        let transaction = plan(&self.known, &unit, kind, mode(how)).map_err(refused)?;
+        let ended = self.engine.install(&transaction, &self.known);
+        let ended = ended.map_err(|refusal| self.refused(&refusal))?;
+        self.tell(ended);
+        let notes: Vec<String> = transaction.notes.iter().map(said).collect();
+        for note in &notes {
+            tracing::warn!(%unit, note, "a job gave way");
+        }
+        let id = self.engine.job(&unit).map(|job| job.id);
+        let ended = id.map(|id| {
+            let (waiter, ended) = oneshot::channel();
+            self.waiting.entry(id).or_default().push(waiter);
+            ended
+        });
+        Ok(Accepted { id, notes, ended })
+    }
+
+    /// The name that a unit is kept by.
+    pub(super) fn id(&self, unit: &UnitName) -> UnitName {
+        let loaded = self.known.table.find(unit);
+        loaded.map_or_else(|| unit.clone(), |it| it.unit.id.clone())
+    }
+
+    fn refused(&self, refusal: &Refusal) -> Error {
+        let words = refusal.to_string();
+        match refusal {
+            Refusal::NotFound(unit) => Error::not_found("unit", unit.to_string())
+                .hint("`aurae unit ls --all` lists those that are loaded"),
+            Refusal::Bad(unit) => {
+                let bad = self.known.table.find(unit).and_then(|it| it.bad.clone());
+                let words = format!("{unit} is not started: {}", bad.unwrap_or(words));
+                Error::new(Reason::WrongState, words).about("unit", unit.to_string())
+            }
+            Refusal::Masked(unit) => {
+                Error::new(Reason::WrongState, words).about("unit", unit.to_string())
+            }
+            _ => Error::new(Reason::WrongState, words),
+        }
+    }
+
+    /// Jobs have ended: who waits is told.
+    fn tell(&mut self, ended: Vec<Ended>) {
+        for job in ended {
+            self.checking.remove(&job.unit);
+            if matches!(job.ending, Ending::Dependency) {
+                tracing::warn!(unit = %job.unit, job = %job.kind, "a unit that it needs failed");
+            }
+            for waiter in self.waiting.remove(&job.id).unwrap_or_default() {
+                // Who went away has asked all the same.
+                let _ = waiter.send(job.ending);
+            }
+        }
+    }
+
+    /// Begins what may begin, until nothing may.
+    pub(super) async fn settle(&mut self) {
+        loop {
+            self.follow().await;
+            let ready = self.engine.ready(&self.known);
+            if ready.is_empty() && self.wanted.is_empty() {
+                break;
+            }
+            for unit in ready {
+                let (action, ended) = self.engine.begin(&unit, &self.known);
+                self.tell(ended);
+                match action {
+                    Action::Start => self.check(&unit),
+                    Action::Stop => self.stop(&unit),
+                    Action::Reload => self.reload(&unit),
+                    Action::Nothing => {}
+                }
+            }
+        }
+        let others = self.engine.jobs().any(|(unit, _)| !self.is_idle(unit));
+        self.busy.send_replace(others);
+    }
+
+    fn is_idle(&self, unit: &UnitName) -> bool {
+        let service = self
+            .known
+            .table
+            .find(unit)
+            .and_then(|it| it.service.clone());
+        service.is_some_and(|it| it.kind == units::service::Type::Idle)
+    }
+
+    /// Jobs that follow from changes.
+    async fn follow(&mut self) {
+        for wanted in std::mem::take(&mut self.wanted) {
+            self.load(vec![wanted.unit.clone()]).await;
+            let Wanted {
+                unit,
+                kind,
+                mode,
+                why,
+            } = wanted;
+            match self.enqueue(&unit, kind, mode) {
+                Ok(_) => tracing::info!(%unit, job = %kind, why, "a job follows"),
+                Err(error) => {
+                    tracing::warn!(%unit, job = %kind, why, %error, "none follows");
+                    self.gives_up(&unit, &error);
+                }
+            }
+        }
+    }
+
+    /// A service that waits for its next start, which is refused, waits no more.
+    fn gives_up(&mut self, unit: &UnitName, error: &Error) {
+        let live = self.known.live.get_mut(unit);
+        let Some(live) = live else {
+            return;
+        };
+        let Machine::Service(state) = &live.machine else {
+            return;
+        };
+        if state.sub == service::Sub::AutoRestart {
+            live.words = error.to_string();
+            self.event(unit, service::Event::Stop);
+        }
+    }
+
+    /// A unit's job has ended.
+    pub(super) fn end_job(&mut self, unit: &UnitName, ending: Ending) {
+        let ended = self.engine.end(unit, ending, &self.known);
+        self.tell(ended);
+    }
+
+    fn stop(&mut self, unit: &UnitName) {
+        match &mut self.known.live_mut(unit).machine {
+            Machine::Service(_) => return self.event(unit, service::Event::Stop),
+            Machine::Timer(state) => state.active = false,
+            Machine::Plain(active) => *active = false,
+        }
+        self.changed(unit, Activity::Active);
+    }
+
+    fn reload(&mut self, unit: &UnitName) {
+        self.event(unit, service::Event::Reload);
+        // Without a command there is nothing to wait for.
+        if self.known.activity(unit) == Activity::Active {
+            self.end_job(unit, Ending::Done);
+        }
+    }
+
+    /// Something happened to a service.
+    pub(super) fn event(&mut self, unit: &UnitName, event: service::Event) {
+        let Some(loaded) = self.known.table.find(unit) else {
+            return;
+        };
+        let (commands, rules) = (loaded.commands.clone(), loaded.service.clone());
+        let Some(rules) = rules else {
+            return;
+        };
+        let before = self.known.activity(unit);
+        let live = self.known.live_mut(unit);
+        let Machine::Service(state) = &mut live.machine else {
+            return;
+        };
+        let rules = service::Rules {
+            service: &rules,
+            commands: &commands,
+        };
+        let effects = service::advance(rules, state, event, boottime_ns());
+        let sub = state.sub;
+        tracing::debug!(%unit, ?event, sub = sub.as_str(), ?effects, "a service");
+        for effect in effects {
+            self.effects.push((unit.clone(), effect));
+        }
+        self.changed(unit, before);
+    }
+
+    /// A unit may be another than it was: jobs end, and others follow.
+    pub(super) fn changed(&mut self, unit: &UnitName, before: Activity) {
+        self.dirty.insert(unit.clone());
+        let now = self.known.activity(unit);
+        self.stamp(unit, before, now);
+        let expected = self.engine.job(unit).map(|job| job.kind);
+        self.finish_job(unit, before, now);
+        if before == now {
+            return;
+        }
+        tracing::info!(%unit, from = crate::unit::live::word(before),
+            to = crate::unit::live::word(now), "a unit changed");
+        let down = !now.is_up();
+        let by_itself = !matches!(expected, Some(JobType::Stop | JobType::Restart));
+        if down && before.is_up() && by_itself {
+            for other in stopped_with(&self.known, unit) {
+                self.want(other, JobType::Stop, unit, "is bound to");
+            }
+        }
+        if now == Activity::Failed {
+            self.on_end(unit, Dependency::OnFailure, "OnFailureJobMode");
+        }
+        if now == Activity::Inactive && before.is_up() && unit.kind() == UnitType::Service {
+            self.on_end(unit, Dependency::OnSuccess, "OnSuccessJobMode");
+        }
+        for timer in self.known.of_others(unit, Dependency::Triggers) {
+            self.plan_timer(&timer);
+        }
+    }
+
+    fn want(&mut self, unit: UnitName, kind: JobType, other: &UnitName, why: &str) {
+        let why = format!("{unit} {why} {other}");
+        self.wanted.push(Wanted {
+            unit,
+            kind,
+            mode: JobMode::Replace,
+            why,
+        });
+    }
+
+    /// systemd.unit(5), OnFailure=, OnSuccess=, and their job modes.
+    fn on_end(&mut self, unit: &UnitName, kind: Dependency, field: &str) {
+        let loaded = self.known.table.find(unit);
+        let word = loaded.and_then(|it| it.unit.settings.word(field));
+        let mode = match word {
+            Some("fail") => JobMode::Fail,
+            Some("isolate") => JobMode::Isolate,
+            Some("ignore-dependencies") => JobMode::IgnoreDependencies,
+            Some("ignore-requirements") => JobMode::IgnoreRequirements,
+            _ => JobMode::Replace,
+        };
+        for other in self.known.on(unit, kind) {
+            self.wanted.push(Wanted {
+                why: format!("{unit} ended"),
+                unit: other,
+                kind: JobType::Start,
+                mode,
+            });
+        }
+    }
+
+    fn stamp(&mut self, unit: &UnitName, before: Activity, now: Activity) {
+        let at = (realtime_ns(), boottime_ns());
+        let live = self.known.live_mut(unit);
+        if before != now {
+            live.changed = at.0;
+        }
+        if now.is_up() && !before.is_up() {
+            live.begun = Some(at.1);
+        }
+        if now.is_active() && !before.is_active() {
+            live.active = Some(at);
+        }
+        if !now.is_up() && before.is_up() {
+            live.inactive = Some(at);
+        }
+    }
+
+    /// A job has ended where its unit is where it was to be.
+    fn finish_job(&mut self, unit: &UnitName, before: Activity, now: Activity) {
+        let Some(job) = self.engine.job(unit) else {
+            return;
+        };
+        if job.progress != Progress::Running || self.checking.contains(unit) {
+            return;
+        }
+        let (sub, reloaded) = match &self.known.live_mut(unit).machine {
+            Machine::Service(state) => (state.sub, state.reloaded),
+            _ => (service::Sub::Dead, Outcome::Success),
+        };
+        let ending = match (job.kind, now) {
+            (JobType::Start, Activity::Active | Activity::Reloading) => Ending::Done,
+            (JobType::Start, Activity::Failed) => Ending::Failed,
+            (JobType::Start, _) if sub == service::Sub::AutoRestart => Ending::Failed,
+            (JobType::Start, Activity::Inactive) => Ending::Done,
+            (JobType::Stop | JobType::Restart, Activity::Inactive | Activity::Failed) => {
+                Ending::Done
+            }
+            (JobType::Reload, Activity::Active) if before == Activity::Reloading => {
+                match reloaded {
+                    Outcome::Success => Ending::Done,
+                    _ => Ending::Failed,
+                }
+            }
+            (JobType::Reload, now) if !now.is_active() => Ending::Failed,
+            _ => return,
+        };
+        self.end_job(unit, ending);
+    }
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The task that keeps all units: takes in what has happened, has [`super::steps`] and
+//! `units::job` decide, keeps that, does it, waits; and again. It alone changes units; others send
+//! it [`Order`]s.
+//!
+//! What was decided is on its way to the disk before it is done. Where the disk takes nothing, it
+//! is done all the same, and written once that works.
+
+mod acts;
+mod files;
+mod jobs;
+mod keep;
+mod orders;
+mod show;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kernel::time::{boottime_ns, realtime_ns};
+use model::error::Error;
+use model::status::Object;
+use store::Store;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+use units::condition::Verdict;
+use units::job::engine::{Ending, Engine};
+use units::name::UnitName;
+
+use super::live::Known;
+use super::runs::{Run, Runs};
+use super::steps::timer::Now;
+use super::steps::{End, Role, Step, service};
+use super::table::{Folders, Table};
+
+pub(crate) use jobs::word;
+pub(crate) use orders::Order;
+
+/// Orders that wait. Who has one more waits.
+const QUEUE: usize = 64;
+/// How long the task sleeps at most where it waits for a time of the real clock: that may be set.
+const LONGEST: Duration = Duration::from_secs(15);
+/// Between two tries to write, or to look whether the node still goes down.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// What a manager begins with.
+pub(crate) struct Beginning {
+    pub(crate) folders: Folders,
+    /// What is started with the node, where it is.
+    pub(crate) first: Option<UnitName>,
+    pub(crate) boot_id: String,
+    pub(crate) store: Store,
+    pub(crate) runs: Runs,
+}
+
+/// Something that has come of an act.
+enum Happened {
+    /// A unit's conditions and assertions were looked at.
+    Checked(UnitName, Verdict, Verdict),
+    /// A command was executed.
+    Began(Run, Role, Arc<Object>),
+    /// One could not be: its status, words.
+    NotBegun(Run, u8, String),
+    /// The runtime refused it.
+    Refused(Run, String),
+    /// A command has ended.
+    Ended(Run, End),
+    /// What was to be killed has ended.
+    Killed(UnitName, u64, Vec<(Step, End)>),
+    /// Nothing that anybody waits for.
+    Nothing,
+}
+
+/// Who waits for the end of a job.
+type Waiting = BTreeMap<u64, Vec<oneshot::Sender<Ending>>>;
+
+/// See the module.
+pub(crate) struct Manager {
+    folders: Arc<Folders>,
+    first: Option<UnitName>,
+    boot_id: String,
+    store: Store,
+    runs: Runs,
+    known: Known,
+    engine: Engine,
+    /// Effects that were decided and aren't done.
+    effects: Vec<(UnitName, service::Effect)>,
+    /// Units that have changed and aren't written.
+    dirty: BTreeSet<UnitName>,
+    /// Whose conditions are being looked at.
+    checking: BTreeSet<UnitName>,
+    /// What is to be killed once it was begun.
+    killing: BTreeMap<UnitName, bool>,
+    /// Units to start or stop, because of others.
+    wanted: Vec<jobs::Wanted>,
+    waiting: Waiting,
+    jobs: JoinSet<Happened>,
+    inbox: mpsc::Receiver<Order>,
+    /// Whether others than idle services have jobs.
+    busy: watch::Sender<bool>,
+    /// The last write failed.
+    behind: bool,
+}
+
+impl Manager {
+    /// A manager and what reaches it.
+    pub(crate) fn new(beginning: Beginning) -> (Manager, mpsc::Sender<Order>) {
+        let (orders, inbox) = mpsc::channel(QUEUE);
+        let folders = Arc::new(beginning.folders);
+        let manager = Manager {
+            known: Known {
+                table: Table::read(folders.clone()),
+                live: BTreeMap::new(),
+            },
+            folders,
+            first: beginning.first,
+            boot_id: beginning.boot_id,
+            store: beginning.store,
+            runs: beginning.runs,
+            engine: Engine::default(),
+            effects: Vec::new(),
+            dirty: BTreeSet::new(),
+            checking: BTreeSet::new(),
+            killing: BTreeMap::new(),
+            wanted: Vec::new(),
+            waiting: BTreeMap::new(),
+            jobs: JoinSet::new(),
+            inbox,
+            busy: watch::Sender::new(false),
+            behind: false,
+        };
+        (manager, orders)
+    }
+
+    /// Runs as long as somebody may send orders.
+    pub(crate) async fn run(mut self) {
+        self.runs.runtime.logs_are_known().await;
+        let fresh = match self.adopt().await {
+            Ok(fresh) => fresh,
+            Err(error) => {
+                tracing::error!(%error, "what is known of units can't be read");
+                true
+            }
+        };
+        if let Some(first) = self.first.clone().filter(|_| fresh) {
+            self.load(vec![first.clone()]).await;
+            match self.enqueue(&first, units::job::JobType::Start, Default::default()) {
+                Ok(accepted) => tracing::info!(unit = %first, notes = ?accepted.notes, "starting"),
+                Err(error) => tracing::error!(unit = %first, %error, "the first unit can't start"),
+            }
+        }
+        loop {
+            if self.runs.runtime.goes_down() {
+                // What ends now ends with the node: it is no unit's doing.
+                tokio::select! {
+                    order = self.inbox.recv() => match order {
+                        Some(order) => self.ordered(order).await,
+                        None => return,
+                    },
+                    () = tokio::time::sleep(AGAIN) => {}
+                }
+                continue;
+            }
+            self.settle().await;
+            self.keep().await;
+            self.perform().await;
+            let pause = self.pause();
+            tokio::select! {
+                order = self.inbox.recv() => match order {
+                    Some(order) => self.ordered(order).await,
+                    None => return,
+                },
+                Some(Ok(happened)) = self.jobs.join_next() => self.happened(happened),
+                () = tokio::time::sleep(pause.unwrap_or(LONGEST)), if pause.is_some() => {}
+            }
+            // What has happened meanwhile is taken in at once.
+            while let Some(Ok(happened)) = self.jobs.try_join_next() {
+                self.happened(happened);
+            }
+            self.tick();
+        }
+    }
+
+    fn now(&self) -> Now {
+        Now {
+            real: realtime_ns(),
+            boot: boottime_ns(),
+        }
+    }
+
+    /// How long nothing happens by itself.
+    fn pause(&self) -> Option<Duration> {
+        let now = self.now();
+        let live = || self.known.live.values();
+        let boot = live().filter_map(|it| it.wake()).min();
+        let real = live().filter_map(|it| it.wake_real()).min();
+        let boot = boot.map(|at| Duration::from_nanos(at.saturating_sub(now.boot)));
+        let real = real.map(|at| Duration::from_nanos(at.saturating_sub(now.real)).min(LONGEST));
+        let behind = self.behind.then_some(AGAIN);
+        [boot, real, behind].into_iter().flatten().min()
+    }
+
+    /// Lets what waits for a time go on.
+    fn tick(&mut self) {
+        let now = self.now();
+        let due = |live: &super::live::Live| {
+            live.wake().is_some_and(|at| at <= now.boot)
+                || live.wake_real().is_some_and(|at| at <= now.real)
+        };
+        let due: Vec<UnitName> = self
+            .known
+            .live
+            .iter()
+            .filter(|(_, live)| due(live))
+            .map(|(unit, _)| unit.clone())
+            .collect();
+        for unit in due {
+            match unit.kind() {
+                units::name::UnitType::Timer => self.elapse(&unit),
+                _ => self.event(&unit, service::Event::Time),
+            }
+        }
+    }
+
+    /// Loads units and what they lead to, beside the task's thread.
+    async fn load(&mut self, names: Vec<UnitName>) {
+        let all_known = names.iter().all(|it| self.known.table.find(it).is_some());
+        if all_known {
+            return;
+        }
+        let mut table = self.known.table.clone();
+        let loaded = tokio::task::spawn_blocking(move || {
+            table.load(&names);
+            table
+        });
+        if let Ok(table) = loaded.await {
+            self.known.table = table;
+            self.look_at_machine();
+        }
+    }
+
+    /// Mounts and devices are the machine's: they are active where they are there.
+    fn look_at_machine(&mut self) {
+        use units::name::UnitType;
+        let units: Vec<UnitName> = self
+            .known
+            .table
+            .all()
+            .map(|(name, _)| name.clone())
+            .collect();
+        for unit in units {
+            let there = match unit.kind() {
+                UnitType::Mount => is_mounted(&unit),
+                UnitType::Device => is_plugged(&unit),
+                _ => continue,
+            };
+            self.known.live_mut(&unit).machine = super::live::Machine::Plain(there);
+        }
+    }
+
+    fn internal(words: &str) -> Error {
+        Error::internal(words.to_owned())
+    }
+}
+
+fn is_mounted(unit: &UnitName) -> bool {
+    let path = units::name::unescape_path(unit.stem());
+    path.is_some_and(|path| super::facts::is_mount_point(&path))
+}
+
+fn is_plugged(unit: &UnitName) -> bool {
+    let path = units::name::unescape_path(unit.stem());
+    path.is_some_and(|path| std::path::Path::new(&path).exists())
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What can be asked of the manager, and what it answers.
+
+use model::error::{Error, Reason};
+use model::signal::Signal;
+use model::unit::{FileChange, FileVerb, JobMode, UnitDetail, UnitStatus, Verb};
+use tokio::sync::oneshot;
+use units::job::{Activity, JobType, World};
+use units::name::UnitName;
+
+use super::jobs::Accepted;
+use super::{Happened, Manager};
+use crate::unit::live::Machine;
+use crate::unit::steps::service;
+
+type Reply<T> = oneshot::Sender<Result<T, Error>>;
+
+/// See the module.
+pub(crate) enum Order {
+    /// A job on a unit.
+    Job(UnitName, Verb, JobMode, Reply<Accepted>),
+    /// The units that are loaded; with `true` all that have a file.
+    List(bool, Reply<Vec<UnitStatus>>),
+    /// One unit, which is loaded.
+    Get(UnitName, Reply<UnitDetail>),
+    /// A signal to what a service runs; `true`: to all of its processes.
+    Kill(UnitName, Signal, bool, Reply<()>),
+    /// Forget failures, of these units or of all.
+    ResetFailed(Vec<UnitName>, Reply<()>),
+    /// Links of units; `true`: until the next reboot.
+    Files(FileVerb, Vec<UnitName>, bool, Reply<Vec<FileChange>>),
+    /// Read all files again.
+    Reload(Reply<()>),
+}
+
+impl Manager {
+    /// Answers whoever waits; who has gone away has asked all the same.
+    pub(super) async fn ordered(&mut self, order: Order) {
+        match order {
+            Order::Job(unit, verb, mode, reply) => {
+                self.load(vec![unit.clone()]).await;
+                let _ = reply.send(self.asked(&unit, verb, mode));
+            }
+            Order::List(files, reply) => {
+                let _ = reply.send(Ok(self.list(files).await));
+            }
+            Order::Get(unit, reply) => {
+                self.load(vec![unit.clone()]).await;
+                let detail = self.detail(&unit).await;
+                let _ = reply.send(detail);
+            }
+            Order::Kill(unit, signal, all, reply) => {
+                let _ = reply.send(self.signal(&unit, signal, all));
+            }
+            Order::ResetFailed(units, reply) => {
+                let _ = reply.send(self.reset(units));
+            }
+            Order::Files(verb, units, runtime, reply) => {
+                let changed = self.change_files(verb, units, runtime).await;
+                let _ = reply.send(changed);
+            }
+            Order::Reload(reply) => {
+                self.reread().await;
+                let _ = reply.send(Ok(()));
+            }
+        }
+    }
+
+    fn asked(&mut self, unit: &UnitName, verb: Verb, mode: JobMode) -> Result<Accepted, Error> {
+        let wrong = |words: String| {
+            let error = Error::new(Reason::WrongState, words);
+            Err(error.about("unit", unit.to_string()))
+        };
+        let unit = &self.id(unit);
+        let loaded = self.known.table.find(unit);
+        let flag = |field| loaded.and_then(|it| it.unit.settings.flag(field)) == Some(true);
+        let (starts, stops) = match verb {
+            Verb::Start => (true, false),
+            Verb::Stop => (false, true),
+            Verb::Restart | Verb::TryRestart => (true, true),
+            Verb::Reload | Verb::ReloadOrRestart => (false, false),
+        };
+        if starts && flag("RefuseManualStart") {
+            return wrong(format!(
+                "{unit} has RefuseManualStart=yes: other units start it"
+            ));
+        }
+        if stops && flag("RefuseManualStop") {
+            return wrong(format!(
+                "{unit} has RefuseManualStop=yes: other units stop it"
+            ));
+        }
+        let activity = self.known.activity(unit);
+        let has_reload =
+            loaded.is_some_and(|it| !it.unit.settings.commands("ExecReload").is_empty());
+        let kind = match verb {
+            Verb::Start => JobType::Start,
+            Verb::Stop => JobType::Stop,
+            Verb::Restart => JobType::Restart,
+            Verb::TryRestart if !activity.is_up() => {
+                return Ok(Accepted {
+                    id: None,
+                    notes: Vec::new(),
+                    ended: None,
+                });
+            }
+            Verb::TryRestart => JobType::Restart,
+            Verb::ReloadOrRestart if !has_reload || !activity.is_active() => JobType::Restart,
+            Verb::Reload if !has_reload => {
+                return wrong(format!(
+                    "{unit} has no ExecReload=, by which it would reload"
+                ));
+            }
+            Verb::Reload | Verb::ReloadOrRestart => JobType::Reload,
+        };
+        if kind == JobType::Stop && loaded.is_none() {
+            return Err(Error::not_found("unit", unit.to_string()));
+        }
+        self.enqueue(unit, kind, mode)
+    }
+
+    fn signal(&mut self, unit: &UnitName, signal: Signal, all: bool) -> Result<(), Error> {
+        let unit = self.id(unit);
+        let runs = self.live_runs(&unit);
+        if runs.is_empty() {
+            let words = format!("{unit} runs nothing that could be signalled");
+            return Err(Error::new(Reason::WrongState, words).about("unit", unit.to_string()));
+        }
+        for run in runs {
+            let acts = self.runs.clone();
+            self.jobs.spawn(async move {
+                if let Err(error) = acts.signal(&run, signal, all).await {
+                    tracing::warn!(unit = %run.unit, %error, "a signal was not sent");
+                }
+                Happened::Nothing
+            });
+        }
+        Ok(())
+    }
+
+    /// Forgets failures and counts of starts (systemctl(1), `reset-failed`).
+    fn reset(&mut self, units: Vec<UnitName>) -> Result<(), Error> {
+        let ids: Vec<UnitName> = match units.is_empty() {
+            true => self.known.live.keys().cloned().collect(),
+            false => units.iter().map(|it| self.id(it)).collect(),
+        };
+        for unit in ids {
+            let before = self.known.activity(&unit);
+            let Some(live) = self.known.live.get_mut(&unit) else {
+                continue;
+            };
+            live.starts.clear();
+            live.failed = None;
+            if let Machine::Service(state) = &mut live.machine
+                && state.sub == service::Sub::Failed
+            {
+                *state = service::State::default();
+            }
+            if before == Activity::Failed {
+                live.words.clear();
+            }
+            self.dirty.insert(unit);
+        }
+        Ok(())
+    }
+
+    /// Reads all files again. What is loaded and has a state stays loaded.
+    pub(super) async fn reread(&mut self) {
+        let names: Vec<UnitName> = self
+            .known
+            .table
+            .all()
+            .map(|(name, _)| name.clone())
+            .collect();
+        let folders = self.folders.clone();
+        let live: Vec<UnitName> = self
+            .known
+            .live
+            .iter()
+            .filter(|(name, it)| it.activity() != Activity::Inactive || names.contains(name))
+            .map(|(name, _)| name.clone())
+            .collect();
+        let read = tokio::task::spawn_blocking(move || {
+            let mut table = crate::unit::table::Table::read(folders);
+            table.load(&live);
+            table
+        });
+        if let Ok(table) = read.await {
+            self.known.table = table;
+            self.look_at_machine();
+            let timers: Vec<UnitName> = self
+                .known
+                .live
+                .keys()
+                .filter(|it| it.kind() == units::name::UnitType::Timer)
+                .cloned()
+                .collect();
+            for timer in timers {
+                if let Machine::Timer(state) = &mut self.known.live_mut(&timer).machine {
+                    (state.calendar, state.next_real, state.next_boot) = (None, None, None);
+                }
+                self.plan_timer(&timer);
+            }
+        }
+    }
+}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is said of units.
+
+use model::error::Error;
+use model::time::Timestamp;
+use model::unit::{UnitDetail, UnitStatus};
+use units::depend::{Dependency, triggered};
+use units::files::Files;
+use units::name::{UnitName, UnitType};
+
+use super::Manager;
+use crate::unit::disk::{Disk, OWN};
+use crate::unit::live::{Live, Machine, word};
+use crate::unit::runs::Run;
+use crate::unit::steps::{Phase, Step};
+use crate::unit::table::Loaded;
+
+/// Which dependencies are shown, and how systemctl calls them.
+const KINDS: [(Dependency, &str); 11] = [
+    (Dependency::Requires, "Requires"),
+    (Dependency::Requisite, "Requisite"),
+    (Dependency::Wants, "Wants"),
+    (Dependency::BindsTo, "BindsTo"),
+    (Dependency::PartOf, "PartOf"),
+    (Dependency::Conflicts, "Conflicts"),
+    (Dependency::Before, "Before"),
+    (Dependency::After, "After"),
+    (Dependency::OnFailure, "OnFailure"),
+    (Dependency::OnSuccess, "OnSuccess"),
+    (Dependency::Triggers, "Triggers"),
+];
+
+impl Manager {
+    /// The units that are loaded, by name; with `files` all that a folder has, too.
+    pub(super) async fn list(&mut self, files: bool) -> Vec<UnitStatus> {
+        let mut names: Vec<UnitName> = self
+            .known
+            .table
+            .all()
+            .map(|(name, _)| name.clone())
+            .collect();
+        if files {
+            names = self.known.table.files();
+            let usual = names
+                .iter()
+                .filter(|it| !it.is_template())
+                .cloned()
+                .collect();
+            self.load(usual).await;
+        }
+        let mut all: Vec<UnitStatus> = names.iter().map(|name| self.status(name)).collect();
+        if files {
+            for status in &mut all {
+                if let Ok(name) = UnitName::parse(&status.name) {
+                    let state = self.known.table.file_state(&name);
+                    status.file_state = state.map_or("", |it| it.as_str());
+                }
+            }
+        }
+        all
+    }
+
+    /// How a unit is; also one that there is none of.
+    pub(super) fn status(&self, name: &UnitName) -> UnitStatus {
+        let id = self.id(name);
+        let Some(loaded) = self.known.table.find(&id) else {
+            return UnitStatus {
+                name: name.to_string(),
+                load: "not-found",
+                active: "inactive",
+                sub: "dead",
+                ..UnitStatus::default()
+            };
+        };
+        let new = Live::new(id.kind());
+        let live = self.known.live.get(&id).unwrap_or(&new);
+        let mut status = self.of_files(name, loaded);
+        self.put_state(&mut status, &id, live);
+        let job = self.engine.job(&id);
+        status.job = job.map(|job| (job.id, job.kind.to_string()));
+        status
+    }
+
+    fn of_files(&self, name: &UnitName, loaded: &Loaded) -> UnitStatus {
+        let unit = &loaded.unit;
+        let shown = match unit.names.contains(name) {
+            true => name.to_string(),
+            false => unit.id.to_string(),
+        };
+        let load = match (&unit.masked, &loaded.bad) {
+            (Some(_), _) => "masked",
+            (None, Some(_)) => "bad-setting",
+            (None, None) => "loaded",
+        };
+        UnitStatus {
+            aliases: unit
+                .names
+                .iter()
+                .map(ToString::to_string)
+                .filter(|it| *it != shown)
+                .collect(),
+            name: shown,
+            description: unit.settings.text("Description").unwrap_or("").to_owned(),
+            load,
+            load_error: loaded.bad.clone().unwrap_or_default(),
+            file_state: loaded.file_state,
+            fragment: unit.fragment.clone().unwrap_or_default(),
+            dropins: unit.dropins.clone(),
+            findings: loaded.findings.iter().map(ToString::to_string).collect(),
+            triggers: triggered(unit).map_or_else(String::new, |it| it.to_string()),
+            ..UnitStatus::default()
+        }
+    }
+
+    fn put_state(&self, status: &mut UnitStatus, id: &UnitName, live: &Live) {
+        status.active = word(live.activity());
+        status.sub = live.sub(id.kind());
+        status.result = live.result().as_str();
+        status.main_pid = live.main_pid;
+        status.activation = live.activation;
+        status.active_since = live.active.map(|(real, _)| Timestamp(real));
+        status.inactive_since = live.inactive.map(|(real, _)| Timestamp(real));
+        status.condition = live.condition.clone().unwrap_or_default();
+        status.words = live.words.clone();
+        if id.kind() == UnitType::Service && live.activation > 0 {
+            let run = Run {
+                unit: id.clone(),
+                activation: live.activation,
+                step: Step {
+                    phase: Phase::Start,
+                    index: 0,
+                },
+            };
+            status.path = run
+                .path()
+                .map_or_else(|_| String::new(), |it| it.to_string());
+        }
+        match &live.machine {
+            Machine::Service(state) => {
+                status.restarts = state.restarts;
+                let ended = state.ended.map(crate::unit::steps::End::words);
+                status.ended = ended.map(|(code, status)| (code.to_owned(), status));
+            }
+            Machine::Timer(state) => {
+                let real = model::time::Timestamp;
+                let boot = state.next_boot.map(|at| {
+                    let now = self.now();
+                    now.real.saturating_add(at.saturating_sub(now.boot))
+                });
+                let next = [state.next_real.filter(|_| state.active), boot];
+                status.next = next.into_iter().flatten().min().map(real);
+                status.last = state.last.map(real);
+            }
+            Machine::Plain(_) => {}
+        }
+    }
+
+    /// The executables that a service has now.
+    pub(super) fn live_runs(&self, unit: &UnitName) -> Vec<Run> {
+        let Some(live) = self.known.live.get(unit) else {
+            return Vec::new();
+        };
+        let Machine::Service(state) = &live.machine else {
+            return Vec::new();
+        };
+        let processes = [state.main, state.control].into_iter().flatten();
+        let run = |process: crate::unit::steps::service::Process| Run {
+            unit: unit.clone(),
+            activation: live.activation,
+            step: process.step,
+        };
+        processes.filter(|it| it.begun).map(run).collect()
+    }
+
+    /// All of a unit.
+    pub(super) async fn detail(&self, name: &UnitName) -> Result<UnitDetail, Error> {
+        let id = self.id(name);
+        let Some(loaded) = self.known.table.find(&id) else {
+            return Err(Error::not_found("unit", name.to_string()));
+        };
+        let unit = loaded.unit.clone();
+        let paths: Vec<String> = unit.fragment.iter().chain(&unit.dropins).cloned().collect();
+        let read = tokio::task::spawn_blocking(move || {
+            let text = |path: String| {
+                let bytes = Disk.read(&path).ok().flatten().unwrap_or_default();
+                let shown = match path.strip_prefix(OWN) {
+                    Some(name) => format!("(of the daemon){name}"),
+                    None => path,
+                };
+                (shown, String::from_utf8_lossy(&bytes).into_owned())
+            };
+            paths.into_iter().map(text).collect()
+        });
+        let names = |kind| {
+            let units = self.known.on(&id, kind);
+            let names: Vec<String> = units.iter().map(ToString::to_string).collect();
+            names
+        };
+        let dependencies = KINDS.iter().map(|(kind, word)| (*word, names(*kind)));
+        let settings = unit
+            .settings
+            .iter()
+            .map(|(field, setting)| (field.to_owned(), format!("{:?}", setting.value)));
+        Ok(UnitDetail {
+            status: self.status(&id),
+            files: read.await.unwrap_or_default(),
+            dependencies: dependencies
+                .filter(|(_, units)| !units.is_empty())
+                .collect(),
+            settings: settings.collect(),
+        })
+    }
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The unit manager: runs systemd's unit files. What they say is crate `units`'; what comes next
+//! for a unit is decided in [`steps`] and, between units, by `units::job`; one task ([`manager`])
+//! keeps all of it and does what was decided through the runtime ([`runs`]).
+//!
+//! ```text
+//!   Units (handle) ──orders──► manager ──► runs ──► Runtime: executables of the cell `system`
+//!                               │    ▲
+//!      files ──► table ─────────┤    └── ends, the clock
+//!      steps, units::job ◄──────┴──► store: a row of each unit
+//! ```
+//!
+//! Files say what is enabled and masked, the runtime what runs; a row only how far a unit was.
+
+mod accounts;
+mod disk;
+mod facts;
+mod handle;
+mod honour;
+mod live;
+mod manager;
+mod name;
+mod program;
+mod runs;
+mod steps;
+mod table;
+
+pub use handle::{Settings, Units, named};
+pub use runs::UNIT;
+pub use table::Folders;
+pub use units::load::SYSTEM;

@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stories of services as tables: what happens, and what follows; by systemd.service(5).
+
+use units::calendar::zones::UtcOnly;
+use units::name::UnitName;
+use units::service::{Defaults, Service};
+use units::specifier::NoHost;
+use units::unit::{Unit, from_texts};
+
+use super::service::{Effect, Event, Rules, State, Sub, advance};
+use super::{Commands, End, Outcome, Phase, Role, Step};
+
+const SECOND: u64 = 1_000_000_000;
+
+fn unit(text: &str) -> Unit {
+    let name = UnitName::parse("a.service").unwrap();
+    let text = format!("[Service]\n{text}");
+    from_texts(&name, &[("/x", text.as_bytes())], &NoHost, &UtcOnly)
+}
+
+/// A service that things happen to.
+struct Story {
+    service: Service,
+    commands: Commands,
+    state: State,
+    now: u64,
+}
+
+fn at(phase: Phase, index: usize) -> Step {
+    Step { phase, index }
+}
+
+fn run(phase: Phase) -> Effect {
+    let role = match phase {
+        Phase::Start => Role::Main,
+        _ => Role::Control,
+    };
+    Effect::Run(at(phase, 0), role)
+}
+
+impl Story {
+    fn of(text: &str) -> Story {
+        let unit = unit(text);
+        let (service, findings) = Service::of(&unit, Defaults::default());
+        assert!(findings.is_empty(), "{findings:?}");
+        Story {
+            service,
+            commands: Commands::of(&unit),
+            state: State::default(),
+            now: SECOND,
+        }
+    }
+
+    fn happens(&mut self, event: Event) -> Vec<Effect> {
+        let rules = Rules {
+            service: &self.service,
+            commands: &self.commands,
+        };
+        // What is known is kept as text between daemons.
+        let kept = serde_json::to_vec(&self.state).unwrap();
+        self.state = serde_json::from_slice(&kept).unwrap();
+        advance(rules, &mut self.state, event, self.now)
+    }
+
+    fn ends(&mut self, phase: Phase, code: u8) -> Vec<Effect> {
+        self.happens(Event::Ended(at(phase, 0), End::Exited(code)))
+    }
+
+    fn begins(&mut self, phase: Phase) -> Vec<Effect> {
+        self.happens(Event::Began(at(phase, 0)))
+    }
+
+    fn after(&mut self, seconds: u64) -> Vec<Effect> {
+        self.now += seconds * SECOND;
+        self.happens(Event::Time)
+    }
+
+    fn is(&self) -> (&'static str, &'static str) {
+        (self.state.sub.as_str(), self.state.result.as_str())
+    }
+}
+
+#[test]
+fn each_type_is_up_when_the_manual_says_so() {
+    // systemd.service(5), Type=.
+    for (kind, begun, ended) in [
+        ("simple", "running", "stop-sigterm"),
+        ("exec", "running", "stop-sigterm"),
+        ("idle", "running", "stop-sigterm"),
+        ("notify", "start", "stop-sigterm"),
+        ("oneshot", "start", "stop-sigterm"),
+        ("oneshot\nRemainAfterExit=yes", "start", "exited"),
+    ] {
+        let mut story = Story::of(&format!("Type={kind}\nExecStart=/bin/x"));
+        assert_eq!(story.happens(Event::Start), [run(Phase::Start)]);
+        story.begins(Phase::Start);
+        assert_eq!(story.is().0, begun, "{kind}");
+        story.ends(Phase::Start, 0);
+        assert_eq!(story.is().0, ended, "{kind}");
+        let protocol = story.state.result == Outcome::Protocol;
+        assert_eq!(protocol, kind == "notify", "{kind}");
+    }
+    let mut notify = Story::of("Type=notify\nExecStart=/bin/x");
+    notify.happens(Event::Start);
+    notify.begins(Phase::Start);
+    notify.happens(Event::Ready);
+    assert_eq!(notify.is(), ("running", "success"));
+}
+
+#[test]
+fn commands_run_in_the_order_of_the_manual() {
+    let mut story = Story::of(
+        "ExecCondition=/c\nExecStartPre=/p\nExecStart=/s\nExecStartPost=/o\nExecReload=/r\n\
+         ExecStop=/t\nExecStopPost=/q",
+    );
+    assert_eq!(story.happens(Event::Start), [run(Phase::Condition)]);
+    assert_eq!(story.ends(Phase::Condition, 0), [run(Phase::StartPre)]);
+    assert_eq!(story.ends(Phase::StartPre, 0), [run(Phase::Start)]);
+    assert_eq!(story.begins(Phase::Start), [run(Phase::StartPost)]);
+    assert_eq!(story.ends(Phase::StartPost, 0), []);
+    assert_eq!(story.is(), ("running", "success"));
+    assert_eq!(story.happens(Event::Reload), [run(Phase::Reload)]);
+    assert_eq!(story.is().0, "reload");
+    story.ends(Phase::Reload, 1);
+    assert_eq!(story.is(), ("running", "success"));
+    assert_eq!(story.state.reloaded, Outcome::ExitCode);
+    assert_eq!(story.happens(Event::Stop), [run(Phase::Stop)]);
+    assert_eq!(story.ends(Phase::Stop, 0), [Effect::Kill(false)]);
+    assert_eq!(story.happens(Event::Gone), [run(Phase::StopPost)]);
+    assert_eq!(story.ends(Phase::StopPost, 0), [Effect::Kill(false)]);
+    assert_eq!(story.happens(Event::Gone), [Effect::Down]);
+    assert_eq!(story.is(), ("dead", "success"));
+}
+
+#[test]
+fn a_condition_skips_and_fails_by_its_status() {
+    // systemd.service(5), ExecCondition=.
+    for (code, sub, result) in [
+        (1, "dead", "exec-condition"),
+        (254, "dead", "exec-condition"),
+        (255, "failed", "exit-code"),
+    ] {
+        let mut story = Story::of("ExecCondition=/c\nExecStart=/s\nRestart=always");
+        story.happens(Event::Start);
+        story.ends(Phase::Condition, code);
+        story.state.stopping = code == 255;
+        story.happens(Event::Gone);
+        story.happens(Event::Gone);
+        assert_eq!(story.is(), (sub, result), "{code}");
+    }
+}
+
+#[test]
+fn what_failed_before_it_was_up_has_no_exec_stop_and_always_exec_stop_post() {
+    for (text, phase) in [
+        ("ExecStartPre=/p\nExecStart=/s", Phase::StartPre),
+        ("Type=oneshot\nExecStart=/s", Phase::Start),
+    ] {
+        let mut story = Story::of(&format!("{text}\nExecStop=/t\nExecStopPost=/q"));
+        story.happens(Event::Start);
+        assert_eq!(story.ends(phase, 1), [Effect::Kill(false)], "{text}");
+        assert_eq!(story.happens(Event::Gone), [run(Phase::StopPost)]);
+        story.ends(Phase::StopPost, 0);
+        story.happens(Event::Gone);
+        assert_eq!(story.is(), ("failed", "exit-code"));
+    }
+    // With `-` it is no failure.
+    let mut story = Story::of("ExecStartPre=-/p\nExecStart=/s");
+    story.happens(Event::Start);
+    assert_eq!(story.ends(Phase::StartPre, 1), [run(Phase::Start)]);
+}
+
+#[test]
+fn restarts_are_those_of_the_table() {
+    // systemd.service(5), table 2.
+    let ends = [
+        End::Exited(0),
+        End::Exited(1),
+        End::Signalled(15),
+        End::Signalled(9),
+    ];
+    for (restart, again) in [
+        ("no", [false; 4]),
+        ("on-success", [true, false, true, false]),
+        ("on-failure", [false, true, false, true]),
+        ("on-abnormal", [false, false, false, true]),
+        ("on-abort", [false, false, false, true]),
+        ("always", [true; 4]),
+    ] {
+        for (end, again) in ends.into_iter().zip(again) {
+            let mut story = Story::of(&format!("ExecStart=/s\nRestart={restart}\nRestartSec=2"));
+            story.happens(Event::Start);
+            story.begins(Phase::Start);
+            story.happens(Event::Ended(at(Phase::Start, 0), end));
+            story.happens(Event::Gone);
+            story.happens(Event::Gone);
+            let restarts = story.state.sub == Sub::AutoRestart;
+            assert_eq!(restarts, again, "{restart} {end:?}");
+            if again {
+                assert_eq!(story.after(1), []);
+                assert_eq!(story.after(1), [Effect::Restart]);
+                story.happens(Event::Start);
+                assert_eq!(story.state.restarts, 1);
+            }
+        }
+    }
+}
+
+#[test]
+fn who_stops_it_ends_restarts() {
+    let mut story = Story::of("ExecStart=/s\nRestart=always");
+    story.happens(Event::Start);
+    story.begins(Phase::Start);
+    assert_eq!(story.happens(Event::Stop), [Effect::Kill(false)]);
+    story.happens(Event::Ended(at(Phase::Start, 0), End::Signalled(15)));
+    story.happens(Event::Gone);
+    story.happens(Event::Gone);
+    assert_eq!(story.is(), ("dead", "success"));
+    // Also while it waits for the next start.
+    let mut story = Story::of("ExecStart=/s\nRestart=always");
+    story.happens(Event::Start);
+    story.begins(Phase::Start);
+    story.ends(Phase::Start, 3);
+    story.happens(Event::Gone);
+    story.happens(Event::Gone);
+    assert_eq!(story.is().0, "auto-restart");
+    story.happens(Event::Stop);
+    assert_eq!(story.is(), ("failed", "exit-code"));
+}
+
+#[test]
+fn times_run_out() {
+    // TimeoutStartSec=, TimeoutStopSec=, RuntimeMaxSec=, WatchdogSec=.
+    let mut start = Story::of("Type=notify\nExecStart=/s\nTimeoutStartSec=5");
+    start.happens(Event::Start);
+    start.begins(Phase::Start);
+    assert_eq!(start.after(4), []);
+    assert_eq!(start.after(1), [Effect::Kill(false)]);
+    assert_eq!(start.is(), ("stop-sigterm", "timeout"));
+    let mut stop = Story::of("ExecStart=/s\nTimeoutStopSec=5");
+    stop.happens(Event::Start);
+    stop.begins(Phase::Start);
+    stop.happens(Event::Stop);
+    assert_eq!(stop.after(5), [Effect::KillNow]);
+    assert_eq!(stop.is(), ("stop-sigkill", "timeout"));
+    let mut long = Story::of("ExecStart=/s\nRuntimeMaxSec=5\nExecStop=/t");
+    long.happens(Event::Start);
+    long.begins(Phase::Start);
+    assert_eq!(long.after(5), [run(Phase::Stop)]);
+    assert_eq!(long.is(), ("stop", "timeout"));
+    let mut watched = Story::of("Type=notify\nExecStart=/s\nWatchdogSec=5");
+    watched.happens(Event::Start);
+    watched.begins(Phase::Start);
+    watched.happens(Event::Ready);
+    assert_eq!(watched.after(4), []);
+    watched.happens(Event::Alive);
+    assert_eq!(watched.after(4), []);
+    assert_eq!(watched.after(1), [Effect::Kill(true)]);
+    assert_eq!(watched.state.result, Outcome::Watchdog);
+    // A oneshot service has no time-out by itself.
+    let mut one = Story::of("Type=oneshot\nExecStart=/s");
+    one.happens(Event::Start);
+    one.begins(Phase::Start);
+    assert_eq!(one.after(1_000_000), []);
+}
+
+#[test]
+fn a_program_that_is_not_there_fails_as_its_type_says() {
+    // systemd.service(5), Type=exec, and 203 of systemd.exec(5).
+    for (kind, was_up) in [("simple", true), ("exec", false)] {
+        let mut story = Story::of(&format!("Type={kind}\nExecStart=/s"));
+        story.happens(Event::Start);
+        story.happens(Event::NotBegun(at(Phase::Start, 0), 203));
+        assert_eq!(story.state.was_up, was_up);
+        assert_eq!(story.is(), ("stop-sigterm", "exit-code"));
+    }
+}
+
+#[test]
+fn oneshot_commands_follow_each_other_until_one_fails() {
+    let mut story = Story::of("Type=oneshot\nExecStart=/a\nExecStart=-/b\nExecStart=/c");
+    story.happens(Event::Start);
+    let second = Effect::Run(at(Phase::Start, 1), Role::Main);
+    assert_eq!(story.ends(Phase::Start, 0), [second]);
+    let ended = Event::Ended(at(Phase::Start, 1), End::Exited(1));
+    let third = Effect::Run(at(Phase::Start, 2), Role::Main);
+    assert_eq!(story.happens(ended), [third]);
+    let ended = Event::Ended(at(Phase::Start, 2), End::Exited(1));
+    assert_eq!(story.happens(ended), [Effect::Kill(false)]);
+    assert_eq!(story.state.result, Outcome::ExitCode);
+}
+
+#[test]
+fn starts_are_counted() {
+    use super::limit::take;
+    use units::time::Span;
+    let mut times = Vec::new();
+    let ten = Span::from_secs(10);
+    for _ in 0..5 {
+        assert!(take(&mut times, SECOND, ten, 5));
+    }
+    assert!(!take(&mut times, 10 * SECOND, ten, 5));
+    assert!(take(&mut times, 11 * SECOND, ten, 5));
+    assert!(take(&mut times, 11 * SECOND, Span::ZERO, 5));
+}
+
+mod timers {
+    use super::super::timer::{Now, Other, Rules, State, elapse, plan};
+    use super::*;
+
+    const DAY: u64 = 86_400 * SECOND;
+
+    fn timer(text: &str) -> Unit {
+        let name = UnitName::parse("a.timer").unwrap();
+        let text = format!("[Timer]\n{text}");
+        from_texts(&name, &[("/x", text.as_bytes())], &NoHost, &UtcOnly)
+    }
+
+    fn waiting(text: &str, last: Option<u64>, other: Other, now: Now) -> State {
+        let unit = timer(text);
+        let mut state = State {
+            active: true,
+            last,
+            since: now.real,
+            since_boot: now.boot,
+            ..State::default()
+        };
+        plan(&Rules::of(&unit), &mut state, other, &UtcOnly, 7);
+        state
+    }
+
+    #[test]
+    fn each_clock_counts_from_its_own_event() {
+        // systemd.timer(5), OnActiveSec= and the others.
+        let now = Now {
+            real: 10 * DAY + SECOND,
+            boot: 100 * SECOND,
+        };
+        let other = Other {
+            active: Some(50 * SECOND),
+            inactive: Some(60 * SECOND),
+            up: false,
+        };
+        for (text, boot, real) in [
+            ("OnActiveSec=5", Some(105), None),
+            ("OnBootSec=200", Some(200), None),
+            ("OnUnitActiveSec=70", Some(120), None),
+            ("OnUnitInactiveSec=70", Some(130), None),
+            ("OnActiveSec=5\nOnBootSec=101", Some(101), None),
+            ("OnCalendar=daily", None, Some(11 * DAY)),
+            ("OnCalendar=daily\nOnActiveSec=1", Some(101), Some(11 * DAY)),
+        ] {
+            let state = waiting(text, None, other, now);
+            assert_eq!(state.next_boot, boot.map(|it: u64| it * SECOND), "{text}");
+            assert_eq!(state.next_real, real, "{text}");
+        }
+        let never = waiting("OnUnitActiveSec=1", None, Other::default(), now);
+        assert_eq!((never.next_boot, never.next_real), (None, None));
+    }
+
+    #[test]
+    fn a_persistent_timer_makes_up_for_what_it_missed_and_others_do_not() {
+        let now = Now {
+            real: 10 * DAY + SECOND,
+            boot: SECOND,
+        };
+        let last = Some(8 * DAY + SECOND);
+        let plain = waiting("OnCalendar=daily", last, Other::default(), now);
+        assert_eq!(plain.next_real, Some(11 * DAY));
+        let text = "OnCalendar=daily\nPersistent=yes";
+        let mut state = waiting(text, last, Other::default(), now);
+        assert_eq!(state.next_real, Some(9 * DAY));
+        // Once for all that it missed.
+        assert!(elapse(&mut state, now));
+        plan(
+            &Rules::of(&timer(text)),
+            &mut state,
+            Other::default(),
+            &UtcOnly,
+            7,
+        );
+        assert_eq!(state.next_real, Some(11 * DAY));
+        assert!(!elapse(&mut state, now));
+    }
+
+    #[test]
+    fn a_random_delay_is_thrown_once_and_a_fixed_one_is_always_the_same() {
+        let now = Now::default();
+        let text = "OnCalendar=daily\nRandomizedDelaySec=1h";
+        let unit = timer(text);
+        let mut state = waiting(text, None, Other::default(), now);
+        let first = state.next_real;
+        assert_eq!(first, Some(DAY + 7));
+        plan(
+            &Rules::of(&unit),
+            &mut state,
+            Other::default(),
+            &UtcOnly,
+            99,
+        );
+        assert_eq!(state.next_real, first);
+        let fixed = timer(&format!("{text}\nFixedRandomDelay=yes"));
+        let of = |random| {
+            let mut state = State {
+                active: true,
+                ..State::default()
+            };
+            plan(
+                &Rules::of(&fixed),
+                &mut state,
+                Other::default(),
+                &UtcOnly,
+                random,
+            );
+            state.next_real
+        };
+        assert_eq!(of(1), of(2));
+    }
+
+    #[test]
+    fn what_elapsed_waits_for_its_next_event() {
+        let unit = timer("OnActiveSec=5\nOnUnitActiveSec=10");
+        let now = Now {
+            real: 0,
+            boot: SECOND,
+        };
+        let text = "OnActiveSec=5\nOnUnitActiveSec=10";
+        let mut state = waiting(text, None, Other::default(), now);
+        let later = Now {
+            boot: 6 * SECOND,
+            ..now
+        };
+        assert!(elapse(&mut state, later));
+        let other = Other {
+            active: Some(6 * SECOND),
+            ..Other::default()
+        };
+        plan(&Rules::of(&unit), &mut state, other, &UtcOnly, 7);
+        assert_eq!(state.next_boot, Some(16 * SECOND));
+    }
+}
