@@ -151,6 +151,7 @@ impl Parts {
         let pods = pods::start(config, node_name(config), &runtime, &identity, &tenants)?;
         let wiring = schedules::Wiring {
             node_name: node_name(config),
+            labels: &config.node.labels,
             store: &store,
             tenants: &tenants,
             identity: &identity,

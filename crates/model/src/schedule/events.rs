@@ -5,7 +5,7 @@ use super::many::Replicas;
 use super::spec::{Restart, Spec, When};
 use super::state::{
     Due, End, Entry, Event, JobState, Outcome, Pause, Progress, Refusal, RefusalKind, Revision,
-    Run, State, Stopping, Trigger,
+    Run, Shape, State, Stopping, Trigger,
 };
 use crate::time::Timestamp;
 
@@ -16,7 +16,7 @@ impl State {
             since: now,
             ..Self::default()
         };
-        state.template(now);
+        state.template(spec, now);
         state.begin(spec, now);
         state
     }
@@ -32,21 +32,25 @@ impl State {
     }
 
     /// What runs are made by is another one from now on.
-    fn template(&mut self, now: Timestamp) {
+    fn template(&mut self, spec: &Spec, now: Timestamp) {
         self.revision = self.revision.saturating_add(1);
         let number = self.revision;
-        self.revisions.push(Revision { number, at: now });
+        self.revisions.push(Revision {
+            number,
+            at: now,
+            shape: Shape::of(&spec.work),
+        });
     }
 
     /// All replicas are to be replaced.
-    fn roll(&mut self, replicas: &Replicas, now: Timestamp) {
+    fn roll(&mut self, spec: &Spec, replicas: &Replicas, now: Timestamp) {
         let old = self
             .runs
             .iter()
             .filter(|run| run.stopping.is_none())
             .count();
         self.old_wanted = u32::try_from(old).unwrap_or(u32::MAX).min(replicas.count);
-        self.template(now);
+        self.template(spec, now);
         let most = usize::try_from(replicas.revisions()).unwrap_or(usize::MAX);
         let stable = self.stable;
         while self.revisions.len() > most.saturating_add(1) {
@@ -84,7 +88,9 @@ impl State {
             }
             Event::Resumed => {
                 self.release();
-                self.leaving = None;
+                if self.leaving.take().is_some() {
+                    self.runs.iter_mut().for_each(|run| run.stopping = None);
+                }
                 if self.paused.take().is_some() {
                     self.since = now;
                 }
@@ -101,7 +107,7 @@ impl State {
                     // All of them anew, a few at a time.
                     Some(replicas) => {
                         self.paused = None;
-                        self.roll(replicas, now);
+                        self.roll(spec, replicas, now);
                         self.begin_progress(now);
                     }
                     None => self.want(now, Trigger::Hand, 0),
@@ -176,7 +182,7 @@ impl State {
         if let Some(replicas) = &spec.replicas {
             self.jobs.clear();
             if work {
-                self.roll(replicas, now);
+                self.roll(spec, replicas, now);
             }
             self.begin_progress(now);
             return;
@@ -184,7 +190,7 @@ impl State {
         self.progress = None;
         self.old_wanted = 0;
         if work {
-            self.template(now);
+            self.template(spec, now);
             self.revisions = self
                 .revisions
                 .split_off(self.revisions.len().saturating_sub(1));

@@ -155,12 +155,14 @@ impl Run {
 }
 
 /// A template that is kept.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Revision {
     /// Counts the changes of the work, and restarts of all.
     pub number: u64,
     /// When it became the wish.
     pub at: Timestamp,
+    /// What its runs are made of.
+    pub shape: Shape,
 }
 
 /// What is accounted for of a schedule that is followed.

@@ -139,10 +139,11 @@ fn look(state: &mut State, sight: &impl Sight, now: Timestamp) {
 
 /// The last change of what the work is given; `Err`: what is missing.
 fn configs(work: &Work, sight: &impl Sight) -> Result<u64, Config> {
-    let mut last = 0;
+    let mut last = 0u64;
     for it in given::mentioned(work) {
         match sight.config(&it.config) {
-            Some(change) => last = last.max(change),
+            // Other than before whatever has changed, come or gone.
+            Some(change) => last = last.wrapping_mul(31).wrapping_add(change) | 1,
             None if it.optional => {}
             None => return Err(it.config.clone()),
         }

@@ -213,6 +213,8 @@ fn begin(
     step: &mut Step,
 ) {
     let stable = state.stable.unwrap_or(state.revision);
+    let shape = state.revisions.iter().find(|it| it.number == stable);
+    let shape = shape.map(|it| it.shape.clone());
     for at in 0..new + old {
         let due = state.due.take().unwrap_or(Due {
             at: now,
@@ -227,8 +229,8 @@ fn begin(
             return;
         }
         if let Some(run) = state.runs.last_mut() {
-            if at < old {
-                run.revision = stable;
+            if let Some(shape) = shape.clone().filter(|_| at < old) {
+                (run.revision, run.shape) = (stable, shape);
             }
             step.effects.push(Effect::Start(run.number));
         }
