@@ -178,10 +178,7 @@ impl Service for ScheduleService {
         shown(&*caller.unless_expelled(undone).await?)
     }
 
-    async fn put_config(
-        &self,
-        request: Request<wire::PutConfigRequest>,
-    ) -> Answer<wire::Config> {
+    async fn put_config(&self, request: Request<wire::PutConfigRequest>) -> Answer<wire::Config> {
         let caller = Caller::of(&self.identity, &request, action::PUT_CONFIG)?;
         let put = convert::put(caller.tenant(), request.into_inner()).map_err(to_status)?;
         let permit = caller
@@ -192,10 +189,7 @@ impl Service for ScheduleService {
         Ok(Response::new(config(&kept, false)))
     }
 
-    async fn get_config(
-        &self,
-        request: Request<wire::GetConfigRequest>,
-    ) -> Answer<wire::Config> {
+    async fn get_config(&self, request: Request<wire::GetConfigRequest>) -> Answer<wire::Config> {
         let caller = Caller::of(&self.identity, &request, action::GET_CONFIG)?;
         let it = request.into_inner();
         let named = convert::config(caller.tenant(), &it.tenant, it.kind, &it.name);

@@ -222,6 +222,11 @@ impl Schedules {
         Some(self.shared.directory.handle(named)?.status.borrow().clone())
     }
 
+    /// What a schedule was made from, for the node itself; `None`: there is none of that name.
+    pub fn kind_of(&self, named: &Named) -> Option<String> {
+        Some(self.status(named)?.wish.spec.kind.clone())
+    }
+
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }

@@ -207,9 +207,8 @@ fn keep_revisions(
         )?
         .execute(params![row.tenant, row.name, signed(*number), work])?;
     }
-    let mut known = c.prepare_cached(
-        "SELECT number FROM schedule_revisions WHERE tenant = ?1 AND name = ?2",
-    )?;
+    let mut known =
+        c.prepare_cached("SELECT number FROM schedule_revisions WHERE tenant = ?1 AND name = ?2")?;
     let numbers = known
         .query_map([&row.tenant, &row.name], |it| it.get(0).map(unsigned))?
         .collect::<rusqlite::Result<Vec<_>>>()?;
@@ -293,8 +292,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path()).unwrap();
         let work = |number| Some((number, b"{}".to_vec()));
-        store.put_schedule(row("web"), work(1), vec![1]).await.unwrap();
-        store.put_schedule(row("web"), work(2), vec![1, 2]).await.unwrap();
+        store
+            .put_schedule(row("web"), work(1), vec![1])
+            .await
+            .unwrap();
+        store
+            .put_schedule(row("web"), work(2), vec![1, 2])
+            .await
+            .unwrap();
         store.put_schedule(row("web"), None, vec![2]).await.unwrap();
         let revision = async |number| {
             let found = store.schedule_revision("acme".into(), "web".into(), number);

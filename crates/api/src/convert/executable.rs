@@ -187,5 +187,7 @@ pub(super) fn shown(
         false => text.clone(),
     };
     let pairs = env.iter();
-    pairs.map(|(name, it)| (name.clone(), text(name, it))).collect()
+    pairs
+        .map(|(name, it)| (name.clone(), text(name, it)))
+        .collect()
 }

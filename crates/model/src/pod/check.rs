@@ -447,11 +447,17 @@ mod tests {
             }),
             ("volumes[0].files.files[\"/x\"]", |pod| {
                 let files = [("/x".to_owned(), String::new())].into();
-                pod.volumes[0].source = Source::Files(Files { files, ..Files::default() });
+                pod.volumes[0].source = Source::Files(Files {
+                    files,
+                    ..Files::default()
+                });
             }),
             ("", |pod| {
                 let files = [("x".to_owned(), "y".repeat(MAX_WEIGHT))].into();
-                pod.volumes[0].source = Source::Files(Files { files, ..Files::default() });
+                pod.volumes[0].source = Source::Files(Files {
+                    files,
+                    ..Files::default()
+                });
             }),
         ];
         PodSpec::try_from(pod()).unwrap();
@@ -472,7 +478,10 @@ mod tests {
             }),
             ("volumes[0].files.files[\"..data\"]", |pod| {
                 let files = [("..data".to_owned(), String::new())].into();
-                pod.volumes[0].source = Source::Files(Files { files, ..Files::default() });
+                pod.volumes[0].source = Source::Files(Files {
+                    files,
+                    ..Files::default()
+                });
             }),
         ];
         all_refused(&cases);

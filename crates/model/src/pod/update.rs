@@ -114,7 +114,13 @@ mod tests {
                 ..Container::default()
             }],
             volumes: vec![
-                volume("conf", Source::Files(Files { files, ..Files::default() })),
+                volume(
+                    "conf",
+                    Source::Files(Files {
+                        files,
+                        ..Files::default()
+                    }),
+                ),
                 volume("data", Source::Empty(Empty::default())),
             ],
             ..Draft::default()
@@ -136,7 +142,10 @@ mod tests {
             |pod| pod.containers[0].needs.memory_limit_bytes = Some(32 << 20),
             |pod| {
                 let files = [("b".to_owned(), "2".to_owned())].into();
-                pod.volumes[0].source = Source::Files(Files { files, ..Files::default() });
+                pod.volumes[0].source = Source::Files(Files {
+                    files,
+                    ..Files::default()
+                });
             },
         ];
         fine.into_iter().for_each(|change| changed(change).unwrap());

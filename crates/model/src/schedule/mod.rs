@@ -16,9 +16,11 @@
 
 mod check;
 pub mod cron;
+pub mod crontab;
 pub mod cycle;
 mod events;
 pub mod given;
+pub mod manifest;
 pub mod many;
 mod refusal;
 pub mod request;

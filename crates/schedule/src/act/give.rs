@@ -144,7 +144,10 @@ fn indexed(spec: PodSpec, index: Option<u32>) -> Result<PodSpec, Error> {
         return Ok(spec);
     };
     let mut draft: Draft = spec.into();
-    let all = draft.init_containers.iter_mut().chain(&mut draft.containers);
+    let all = draft
+        .init_containers
+        .iter_mut()
+        .chain(&mut draft.containers);
     for container in all {
         if container.env.iter().all(|it| it.name != INDEX) {
             let name = INDEX.to_owned();

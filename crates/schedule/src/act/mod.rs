@@ -17,13 +17,13 @@ use model::name::{ObjectPath, Tenant, Uid};
 use model::object::{Kind, ObjectRef};
 use model::pod::request::{RemovePod, RunPod, StopPod, WaitFor as WaitForPod};
 use model::request::{Remove, RunCell, RunExecutable, Stop, WaitFor};
+use model::schedule::Work;
 use model::schedule::request::Named;
 use model::schedule::spec::Program;
 use model::schedule::state::{Run, Shape};
-use tokio::sync::Semaphore;
-use model::schedule::Work;
 use pod::Pods;
 use runtime::Runtime;
+use tokio::sync::Semaphore;
 
 use crate::configs::Configs;
 use crate::effects::{self, RUN_CELL, below};

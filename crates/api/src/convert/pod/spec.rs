@@ -6,8 +6,8 @@ use model::pod::spec::{Container, Draft, HostAlias, PodSpec, Restart};
 use model::pod::volume::{Empty, Files, Host, HostKind, Medium, Source, Volume};
 
 use super::container::{container, to_container};
-use crate::convert::scalar::{enumeration, maybe_duration, parse, required, to_duration};
 use crate::convert::HIDDEN;
+use crate::convert::scalar::{enumeration, maybe_duration, parse, required, to_duration};
 use crate::pod::v0 as wire;
 
 /// Checks the spec of a pod.

@@ -2,10 +2,10 @@
 //! The spec of a schedule as a message: as it was sent, with what says nothing left out.
 
 use model::label::Labels;
+use model::schedule::given::mentioned;
 use model::schedule::spec::{
     Backoff, Draft, Lax, Missed, Need, Needed, Overlap, Program, Restart, Window,
 };
-use model::schedule::given::mentioned;
 use model::schedule::{When, Work};
 
 use super::{config, many};

@@ -4,6 +4,7 @@
 use model::error::{Error, Result};
 use model::name::Tenant;
 use model::schedule::given::{Config, Given, Kind, Place};
+use model::schedule::manifest::ReadConfig;
 use model::schedule::request::{NamedConfig, PutConfig};
 use model::time::Timestamp;
 
@@ -82,6 +83,23 @@ pub fn to_config(kept: &Kept<'_>) -> wire::Config {
         changed: Some(to_timestamp(kept.changed)),
         owner: kept.owner.clone(),
     }
+}
+
+/// The request that puts a config that was read, of that tenant; empty: the caller's own.
+pub fn to_put(tenant: String, read: &ReadConfig) -> wire::PutConfigRequest {
+    let (kind, name) = to_name(&read.config);
+    wire::PutConfigRequest {
+        tenant,
+        kind: kind.into(),
+        name,
+        data: read.data.clone(),
+        immutable: read.immutable,
+    }
+}
+
+/// The kind and the name of a config, as messages have them.
+pub fn to_name(config: &Config) -> (wire::ConfigKind, String) {
+    (to_kind(config.kind), config.name.to_string())
 }
 
 pub(super) fn given(message: wire::Given) -> Result<Given> {

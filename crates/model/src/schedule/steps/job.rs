@@ -47,7 +47,10 @@ pub(super) fn step(
     if gated.is_none() {
         begin(spec, state, missing, now, &mut step);
     }
-    if state.jobs.is_empty() && state.done && let Some(after) = job.remove_after {
+    if state.jobs.is_empty()
+        && state.done
+        && let Some(after) = job.remove_after
+    {
         let ended = state.last.as_ref().map_or(now, |last| last.at);
         let goes = ended.0.saturating_add(nanos(after));
         match goes <= now.0 {

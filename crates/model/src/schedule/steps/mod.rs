@@ -350,9 +350,9 @@ fn idle(spec: &Spec, state: &State) -> Why {
         }
         When::At(at) if !state.done => Why::Waiting(*at),
         When::After { schedule, .. } => Why::After(schedule.clone()),
-        When::Boot if state.last.is_none() => Why::Elsewhere(
-            "it runs after the node's next boot".to_owned(),
-        ),
+        When::Boot if state.last.is_none() => {
+            Why::Elsewhere("it runs after the node's next boot".to_owned())
+        }
         When::Now | When::Lax(_) | When::At(_) | When::Boot => done(),
     }
 }

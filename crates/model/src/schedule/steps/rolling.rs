@@ -205,13 +205,7 @@ fn missing_of_held(replicas: &Replicas, state: &mut State, now: Timestamp) -> u3
     }
 }
 
-fn begin(
-    spec: &Spec,
-    state: &mut State,
-    (new, old): (u32, u32),
-    now: Timestamp,
-    step: &mut Step,
-) {
+fn begin(spec: &Spec, state: &mut State, (new, old): (u32, u32), now: Timestamp, step: &mut Step) {
     let stable = state.stable.unwrap_or(state.revision);
     let shape = state.revisions.iter().find(|it| it.number == stable);
     let shape = shape.map(|it| it.shape.clone());

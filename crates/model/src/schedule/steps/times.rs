@@ -107,7 +107,9 @@ fn came(spec: &Spec, state: &mut State, time: Timestamp, now: Timestamp, entries
     }
     // One for all that have passed.
     state.since = now;
-    let late = spec.start_within.is_some_and(|within| now.since(time) > within);
+    let late = spec
+        .start_within
+        .is_some_and(|within| now.since(time) > within);
     match spec.missed() {
         Missed::RunOnce if !late => wanted(state, time, Trigger::Missed),
         Missed::Skip | Missed::RunOnce => {
@@ -128,4 +130,3 @@ fn wanted(state: &mut State, at: Timestamp, by: Trigger) {
     state.held_until = None;
     state.want(at, by, 0);
 }
-

@@ -32,7 +32,11 @@ fn a_job_runs_so_many_at_a_time_until_enough_have_succeeded() {
     world.later(1);
     assert_eq!(world.going(), [3, 4]);
     let indexes: Vec<_> = world.state.runs.iter().map(|it| it.index).collect();
-    assert_eq!(indexes, [Some(2), Some(1)], "the one that failed comes again");
+    assert_eq!(
+        indexes,
+        [Some(2), Some(1)],
+        "the one that failed comes again"
+    );
     world.happens(Event::Lost(3));
     assert_eq!(world.going(), [4, 5], "the node's end is no failure");
     world.ends(4, true);
@@ -55,10 +59,15 @@ fn a_job_that_fails_too_often_or_lasts_too_long_ends_with_its_runs() {
         world.later(10);
     }
     let why = world.settles();
-    assert!(matches!(&why, Why::Done(false, words) if words.contains("2 runs failed")), "{why:?}");
+    assert!(
+        matches!(&why, Why::Done(false, words) if words.contains("2 runs failed")),
+        "{why:?}"
+    );
     assert!(world.state.runs.is_empty());
 
-    let mut world = World::new(job(When::Now, |it| it.deadline = Some(Duration::from_secs(9))));
+    let mut world = World::new(job(When::Now, |it| {
+        it.deadline = Some(Duration::from_secs(9))
+    }));
     assert_eq!(world.going(), [1]);
     world.later(9);
     assert!(matches!(world.settles(), Why::Done(false, words) if words.contains("9 s")));

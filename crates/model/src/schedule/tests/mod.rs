@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
+use super::given::Config;
 use super::spec::{
     Draft, Lax, Missed, Need, Needed, Overlap, Program, Restart, Spec, StartLimit, When, Work,
 };
-use super::given::Config;
 use super::state::{Event, Outcome, RefusalKind, Run, State, Trigger};
 use super::steps::{Effect, LATE, Other, Sight, Step, advance};
 use super::why::Why;

@@ -111,7 +111,9 @@ fn a_rollout_keeps_between_its_bounds_at_every_step() {
 
 #[test]
 fn a_template_that_is_never_ready_hangs_and_takes_nothing_away() {
-    let mut world = World::new(replicas(4, |it| it.progress = Some(Duration::from_secs(60))));
+    let mut world = World::new(replicas(4, |it| {
+        it.progress = Some(Duration::from_secs(60))
+    }));
     world.settles();
     world.around.unready = (5..100).collect();
     world.rolls();
@@ -151,7 +153,9 @@ fn recreate_ends_all_before_one_begins() {
 
 #[test]
 fn what_must_be_ready_for_a_while_counts_only_then() {
-    let mut world = World::new(replicas(1, |it| it.min_ready = Some(Duration::from_secs(30))));
+    let mut world = World::new(replicas(1, |it| {
+        it.min_ready = Some(Duration::from_secs(30))
+    }));
     assert!(matches!(world.settles(), Why::Rolling(_)));
     world.later(30);
     assert_eq!(world.settles(), Why::Running);
