@@ -357,8 +357,9 @@ pub(super) async fn undo(session: &Session, args: &UndoArgs) -> Result<u8, Failu
         revision: args.to_revision,
     };
     // Twice would be back again.
-    let answer = schedules(&session.node).undo(session.node.unary(request));
-    let status = answer.await.map_err(client::Error::from)?.into_inner();
+    let mut service = schedules(&session.node);
+    let answer = service.undo(session.node.unary(request)).await;
+    let status = answer.map_err(client::Error::from)?.into_inner();
     print_line(&format!(
         "{} is at revision {}",
         status.name, status.revision
