@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the node runs because files say so: a folder of Kubernetes' manifests (`schedule.manifests`),
-//! as a kubelet's static pods, and crontabs (`schedule.crontabs`). It is declared with an
-//! administrator's rights in the tenant `system`; a file that is gone takes its schedules with it,
-//! and one that can't be read changes nothing: the log names it, with the line.
+//! What the node runs because files say so: a folder of Kubernetes' manifests
+//! (`schedule.manifests`), as a kubelet's static pods, and crontabs (`schedule.crontabs`). It is
+//! declared with an administrator's rights in the tenant `system`; a file that is gone takes its
+//! schedules with it, and one that can't be read changes nothing: the log names it, with the line.
 //!
-//! What was declared so is known by its kind and by the state directory's own list of names, so that
-//! a file that went while the daemon was down is noticed, and what users have declared is left alone.
+//! Which names files have declared is kept in the state directory, so that a file that went while
+//! the daemon was down is noticed, and what users have declared is left alone. Called by `serve`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

@@ -195,13 +195,19 @@ pub(crate) async fn remove(person: &Person, name: &str) -> Result<(), tonic::Sta
     schedules(person).remove(request).await.map(drop)
 }
 
-/// Whether there is one.
-pub(crate) async fn is_there(person: &Person, name: &str) -> bool {
+/// One that may be gone.
+pub(crate) async fn found(person: &Person, name: &str) -> Option<wire::ScheduleStatus> {
     let request = wire::GetRequest {
         name: name.to_owned(),
         ..Default::default()
     };
-    schedules(person).get(request).await.is_ok()
+    let found = schedules(person).get(request).await.ok()?;
+    Some(found.into_inner())
+}
+
+/// Whether there is one.
+pub(crate) async fn is_there(person: &Person, name: &str) -> bool {
+    found(person, name).await.is_some()
 }
 
 macro_rules! change {

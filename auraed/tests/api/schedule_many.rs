@@ -345,8 +345,7 @@ async fn a_removal_that_fails_halfway_goes_on_and_a_pause_is_kept_in_memory() {
     node.empty_disk();
     let begun = Instant::now();
     // Where the call was let in, nobody has to ask again.
-    while crate::schedule::is_there(&ann, "web").await {
-        let status = get(&ann, "web").await;
+    while let Some(status) = crate::schedule::found(&ann, "web").await {
         if cause(&status) == Cause::Running {
             crate::schedule::remove(&ann, "web").await.unwrap();
         }
@@ -357,6 +356,50 @@ async fn a_removal_that_fails_halfway_goes_on_and_a_pause_is_kept_in_memory() {
     node.kill_daemon();
     let ann = node.administrator().await;
     assert!(get(&ann, "idle").await.paused);
+    node.stop();
+}
+
+#[tokio::test]
+async fn a_removal_that_a_killed_daemon_has_begun_goes_on() {
+    let Some(mut node) = TestNode::start() else {
+        return;
+    };
+    let ann = node.administrator().await;
+    let mut slow = shell("slow", "trap '' TERM; while :; do sleep 0.1; done");
+    let spec = slow.spec.as_mut().unwrap();
+    spec.restart = wire::RestartPolicy::Always as i32;
+    if let Some(wire::work::Run::Executable(run)) =
+        spec.work.as_mut().and_then(|it| it.run.as_mut())
+    {
+        let program = run.executable.as_mut().and_then(|it| it.spec.as_mut());
+        program.unwrap().stop_grace = Some(millis(6000));
+    }
+    crate::schedule::declare_and_run(&ann, slow).await;
+    let removing = {
+        let mut client = schedules(&ann);
+        let request = wire::RemoveRequest {
+            name: "slow".into(),
+            ..Default::default()
+        };
+        tokio::spawn(async move { client.remove(request).await })
+    };
+    until_why(&ann, "slow", Cause::Leaving).await;
+    node.kill_daemon();
+    assert!(
+        removing.await.unwrap().is_err(),
+        "nobody was there to answer"
+    );
+    let ann = node.administrator().await;
+    let begun = Instant::now();
+    while crate::schedule::is_there(&ann, "slow").await {
+        let paths = [1, 2].map(|number| format!("slow-{number}/main"));
+        assert!(
+            crate::schedule::object(&ann, &paths[1]).await.is_none(),
+            "it began again"
+        );
+        assert!(begun.elapsed() < Duration::from_secs(60));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
     node.stop();
 }
 
@@ -420,7 +463,7 @@ async fn schedules_are_listed_in_pages_watched_and_wait_for_no_circle() {
 async fn a_folder_of_manifests_is_watched_and_a_broken_file_takes_nothing_away() {
     let folder = tempfile::tempdir().unwrap();
     let setting = format!("schedule.manifests={}", folder.path().display());
-    let Some(mut node) = TestNode::start_with(&[&setting]) else {
+    let Some(mut node) = TestNode::start_with(&["cell_network.enabled=false", &setting]) else {
         return;
     };
     let ann = node.administrator().await;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What `auraed/rpc` calls: a method per RPC, each with the `Permit` that identity gave for it. How a
-//! schedule is declared is in `declare`, and what becomes of its runs in `runs`.
+//! What `auraed/rpc` calls: a method per RPC, each with the `Permit` that identity gave for it. How
+//! a schedule is declared is in `declare`, and what becomes of its runs in `runs`.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

@@ -17,6 +17,9 @@ impl State {
             ..Self::default()
         };
         state.template(spec, now);
+        if spec.replicas.is_some() {
+            state.begin_progress(now);
+        }
         state.begin(spec, now);
         state
     }

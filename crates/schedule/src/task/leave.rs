@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The end of a schedule: its runs end, then it goes. That somebody has removed it is kept: where it
-//! fails, or the daemon dies, it is tried again on behalf of that user, and nothing begins meanwhile.
+//! The end of a schedule: its runs end, then it goes. That somebody has removed it is kept: where
+//! it fails, or the daemon dies, it is tried again on behalf of that user, and nothing begins
+//! meanwhile.
 
 use std::time::Duration;
 

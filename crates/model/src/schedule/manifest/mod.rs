@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Kubernetes' manifests as schedules and configs of ours: Pod, Deployment, DaemonSet, Job, CronJob,
-//! ConfigMap, Secret. Pure. Nothing is left out in silence: what can't be taken is named by its
-//! path, in Kubernetes' words, all of it at once. A Service is not taken: ports of a pod are reached
-//! at the pod.
+//! Kubernetes' manifests as schedules and configs of ours: Pod, Deployment, DaemonSet, Job,
+//! CronJob, ConfigMap, Secret. Pure. Nothing is left out in silence: what can't be taken is named
+//! by its path, in Kubernetes' words, all of it at once. A Service is not taken: ports of a pod are
+//! reached at the pod.
 
 mod workload;
 

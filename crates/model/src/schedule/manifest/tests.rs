@@ -120,9 +120,14 @@ fn jobs_and_cron_jobs() {
     let spec = json!({
         "completions": 5, "parallelism": 2, "completionMode": "Indexed", "backoffLimit": 1,
         "activeDeadlineSeconds": 60, "ttlSecondsAfterFinished": 5,
-        "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "b"}]}},
+        "template": {"spec": {
+            "restartPolicy": "Never", "containers": [{"name": "a", "image": "b"}],
+        }},
     });
-    let document = |kind: &str, spec: &Value| json!({"apiVersion": "batch/v1", "kind": kind, "metadata": {"name": "j"}, "spec": spec});
+    let document = |kind: &str, spec: &Value| {
+        let meta = json!({"name": "j"});
+        json!({"apiVersion": "batch/v1", "kind": kind, "metadata": meta, "spec": spec})
+    };
     let job = only(document("Job", &spec)).spec.job.unwrap();
     assert_eq!(
         (job.completions, job.parallelism, job.failures),
@@ -131,8 +136,8 @@ fn jobs_and_cron_jobs() {
     assert!(job.indexed && job.deadline.is_some() && job.remove_after.is_some());
     let mut wrong = spec.clone();
     wrong["template"]["spec"]["restartPolicy"] = json!("Always");
-    let words = "spec.template.spec.restartPolicy: Unsupported value: \"Always\": supported values: \
-                 \"OnFailure\", \"Never\"";
+    let words = "spec.template.spec.restartPolicy: Unsupported value: \"Always\": supported \
+                 values: \"OnFailure\", \"Never\"";
     assert_eq!(refused(document("Job", &wrong)), [words]);
 
     let mut one = spec;
@@ -157,13 +162,16 @@ fn jobs_and_cron_jobs() {
 #[test]
 fn what_pods_are_given_is_named_and_no_secret_is_in_a_spec() {
     let secret = json!({
-        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key"}, "stringData": {"k": "hush"},
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key"},
+        "stringData": {"k": "hush"},
     });
     let web = deployment(|spec| {
         spec["template"]["spec"] = json!({
             "containers": [{
                 "name": "app", "image": "nginx",
-                "env": [{"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "key", "key": "k"}}}],
+                "env": [
+                    {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "key", "key": "k"}}},
+                ],
                 "envFrom": [{"prefix": "C_", "configMapRef": {"name": "conf", "optional": true}}],
                 "volumeMounts": [{"name": "files", "mountPath": "/etc/app"}],
             }],

@@ -240,7 +240,8 @@ fn deployment(fields: &mut Fields<'_>, beside: &Beside) -> Option<Draft> {
             "Recreate" => replicas.recreate = true,
             other => {
                 let words = format!(
-                    "Unsupported value: {other:?}: supported values: \"Recreate\", \"RollingUpdate\""
+                    "Unsupported value: {other:?}: supported values: \"Recreate\", \
+                     \"RollingUpdate\""
                 );
                 strategy.refuse("type", words);
             }
