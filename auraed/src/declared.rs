@@ -123,7 +123,7 @@ impl Files {
                 inotify::add_watch(&watch, path, of).with_context(|| path.display().to_string())?;
             }
         }
-        Ok(AsyncFd::new(watch)?)
+        Ok(AsyncFd::register(watch)?)
     }
 
     /// Declares what files say, and removes what they say no more.

@@ -481,6 +481,12 @@ __aurae.table = {
         },
         {
           "clientStreams": false,
+          "name": "Watch",
+          "serverStreams": true,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
           "name": "Remove",
           "serverStreams": false,
           "unwraps": false
@@ -505,6 +511,12 @@ __aurae.table = {
         },
         {
           "clientStreams": false,
+          "name": "Undo",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
           "name": "History",
           "serverStreams": false,
           "unwraps": false
@@ -512,6 +524,30 @@ __aurae.table = {
         {
           "clientStreams": false,
           "name": "Why",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "PutConfig",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "GetConfig",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "ListConfigs",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "RemoveConfig",
           "serverStreams": false,
           "unwraps": false
         }

@@ -85,58 +85,6 @@ impl State {
     /// Takes an event in. Returns a line of the history, where it makes one.
     pub fn happened(&mut self, spec: &Spec, event: Event, now: Timestamp) -> Option<Entry> {
         match event {
-            Event::Paused(by) => {
-                self.paused.get_or_insert(Pause { by, at: now });
-                None
-            }
-            Event::Resumed => {
-                self.release();
-                if self.leaving.take().is_some() {
-                    self.runs.iter_mut().for_each(|run| run.stopping = None);
-                }
-                if self.paused.take().is_some() {
-                    self.since = now;
-                }
-                // What has done its work stays done.
-                let over = self.done && self.last.as_ref().is_some_and(|last| last.success);
-                if !over {
-                    self.begin(spec, now);
-                }
-                None
-            }
-            Event::Triggered => {
-                self.release();
-                match &spec.replicas {
-                    // All of them anew, a few at a time.
-                    Some(replicas) => {
-                        self.paused = None;
-                        self.roll(spec, replicas, now);
-                        self.begin_progress(now);
-                    }
-                    None => self.want(now, Trigger::Hand, 0),
-                }
-                None
-            }
-            Event::Declared(work) => {
-                self.declared(spec, work, now);
-                None
-            }
-            Event::Removed(leaving) => {
-                self.leaving = Some(leaving);
-                None
-            }
-            Event::NotRemoved(words) => {
-                if let Some(leaving) = &mut self.leaving {
-                    leaving.failed = Some(words);
-                }
-                None
-            }
-            Event::NotRefreshed(number) => {
-                if let Some(run) = self.run(number) {
-                    run.configs = 0;
-                }
-                None
-            }
             Event::Began(number) => {
                 self.refusal = None;
                 if let Some(run) = self.run(number) {
@@ -158,19 +106,76 @@ impl State {
                 let run = self.take(number)?;
                 Some(self.lost(spec, &run, now))
             }
+            Event::NotRefreshed(number) => {
+                self.run(number)?.configs = 0;
+                None
+            }
+            asked => {
+                self.asked(spec, asked, now);
+                None
+            }
+        }
+    }
+
+    /// What users want of it, or what has come of that.
+    fn asked(&mut self, spec: &Spec, event: Event, now: Timestamp) {
+        match event {
+            Event::Paused(by) => drop(self.paused.get_or_insert(Pause { by, at: now })),
+            Event::Resumed => self.resumed(spec, now),
+            Event::Triggered => self.triggered(spec, now),
+            Event::Declared(work) => self.declared(spec, work, now),
+            Event::Removed(leaving) => self.leaving = Some(leaving),
+            Event::NotRemoved(words) => {
+                if let Some(leaving) = &mut self.leaving {
+                    leaving.failed = Some(words);
+                }
+            }
             Event::StopAsked(number, by) => {
-                let run = self.run(number)?;
+                let Some(run) = self.run(number) else {
+                    return;
+                };
                 run.stopping = Some(Stopping::Hand);
                 // The wish ends with the run; where there are to be more, only this one does.
                 if spec.is_once() {
                     self.paused.get_or_insert(Pause { by, at: now });
                 }
-                None
             }
-            Event::StopFailed(number, by) => {
-                self.stop_failed(number, &by);
-                None
+            Event::StopFailed(number, by) => self.stop_failed(number, &by),
+            // Those of runs are taken in by `happened`.
+            Event::Began(_)
+            | Event::NotBegun(_)
+            | Event::Refused(..)
+            | Event::Ended(..)
+            | Event::Lost(_)
+            | Event::NotRefreshed(_) => {}
+        }
+    }
+
+    fn resumed(&mut self, spec: &Spec, now: Timestamp) {
+        self.release();
+        if self.leaving.take().is_some() {
+            self.runs.iter_mut().for_each(|run| run.stopping = None);
+        }
+        if self.paused.take().is_some() {
+            self.since = now;
+        }
+        // What has done its work stays done.
+        let over = self.done && self.last.as_ref().is_some_and(|last| last.success);
+        if !over {
+            self.begin(spec, now);
+        }
+    }
+
+    fn triggered(&mut self, spec: &Spec, now: Timestamp) {
+        self.release();
+        match &spec.replicas {
+            // All of them anew, a few at a time.
+            Some(replicas) => {
+                self.paused = None;
+                self.roll(spec, replicas, now);
+                self.begin_progress(now);
             }
+            None => self.want(now, Trigger::Hand, 0),
         }
     }
 

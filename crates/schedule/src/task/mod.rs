@@ -250,6 +250,8 @@ impl Task {
                 self.unknown(number, object.meta().created);
             }
         }
+        // A daemon may have died between the word that files are given and the deed.
+        self.state.runs.iter_mut().for_each(|run| run.configs = 0);
         for run in self.state.runs.clone() {
             let whole = run.began.is_some();
             match self.actor.look(&run.shape, run.number, whole) {
