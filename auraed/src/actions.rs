@@ -20,7 +20,7 @@ enum Effect {
     Decides,
 }
 
-const ROWS: [(&str, Audience, Effect); 84] = [
+const ROWS: [(&str, Audience, Effect); 90] = [
     ("runtime.RunExecutable", Member, Changes),
     ("runtime.RunCell", Member, Changes),
     ("runtime.UpdateCell", Member, Changes),
@@ -92,6 +92,12 @@ const ROWS: [(&str, Audience, Effect); 84] = [
     ("schedule.Resume", Member, Changes),
     ("schedule.History", Member, Reads),
     ("schedule.Why", Member, Reads),
+    ("schedule.Watch", Member, Reads),
+    ("schedule.Undo", Member, Decides),
+    ("schedule.PutConfig", Member, Decides),
+    ("schedule.GetConfig", Member, Reads),
+    ("schedule.ListConfigs", Member, Reads),
+    ("schedule.RemoveConfig", Member, Decides),
     ("schedule.ListUnits", Administrator, Reads),
     ("schedule.GetUnit", Administrator, Reads),
     ("schedule.StartUnit", Administrator, Changes),

@@ -13,6 +13,7 @@ mod capacity;
 mod cell_network;
 mod config;
 mod daemon;
+mod declared;
 mod host;
 mod images;
 mod listen;

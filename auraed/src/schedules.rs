@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Wires the schedules to the node. Called by `serve`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
@@ -16,6 +17,7 @@ use schedule::{Room, Schedules, Settings};
 use store::Store;
 use tenants::Tenants;
 
+use crate::host;
 use crate::rpc::fetch::Fetch;
 
 /// The field that a refusal of an image names.
@@ -24,6 +26,7 @@ const FIELD: &str = "spec.work";
 /// What schedules are wired to.
 pub(crate) struct Wiring<'a> {
     pub(crate) node_name: String,
+    pub(crate) labels: &'a BTreeMap<String, String>,
     pub(crate) store: &'a Store,
     pub(crate) tenants: &'a Tenants,
     pub(crate) identity: &'a Arc<Identity>,
@@ -35,8 +38,11 @@ pub(crate) struct Wiring<'a> {
 /// Opens the subsystem; what is wished goes on.
 pub(crate) async fn start(wiring: Wiring<'_>) -> Result<Schedules, Error> {
     let settings = Settings {
+        node_labels: labels(&wiring.node_name, wiring.labels),
         node_name: wiring.node_name,
         room: Room::default(),
+        boot: host::boot_id(),
+        other_cron,
     };
     Schedules::start(
         settings,
@@ -48,6 +54,38 @@ pub(crate) async fn start(wiring: Wiring<'_>) -> Result<Schedules, Error> {
         Arc::new(OfRuns(wiring.images.clone())),
     )
     .await
+}
+
+/// What manifests select this node by.
+fn labels(node: &str, configured: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let arch = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    let known = [("hostname", node), ("os", "linux"), ("arch", arch)];
+    let known = known.map(|(key, value)| (format!("kubernetes.io/{key}"), value.to_owned()));
+    let mut labels = BTreeMap::from(known);
+    labels.extend(configured.clone());
+    labels
+}
+
+/// A cron that runs on the node: both would run each line of a crontab.
+pub(crate) fn other_cron() -> Option<String> {
+    let processes = std::fs::read_dir("/proc").ok()?;
+    let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse::<u32>().ok();
+    for pid in processes.flatten().filter_map(number) {
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
+        let name = name.unwrap_or_default();
+        let name = name.trim_end();
+        if matches!(name, "cron" | "crond" | "bcron-sched" | "fcron") {
+            return Some(format!(
+                "{name} runs on this node (pid {pid}), and would run the same lines: stop and \
+                 disable it"
+            ));
+        }
+    }
+    None
 }
 
 /// Images of what schedules run.

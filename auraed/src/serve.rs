@@ -36,8 +36,8 @@ use crate::rpc::deadline::DefaultDeadline;
 use crate::rpc::node::ShutdownMode;
 use crate::rpc::server::Services;
 use crate::{
-    actions, boot, capacity, host, images, listen, meters, net, pods, reserve, rpc, schedules,
-    telemetry, units,
+    actions, boot, capacity, declared, host, images, listen, meters, net, pods, reserve, rpc,
+    schedules, telemetry, units,
 };
 
 /// The version that init gets, for its messages.
@@ -153,6 +153,7 @@ impl Parts {
         let pods = pods::start(config, node_name(config), &runtime, &identity, &tenants)?;
         let wiring = schedules::Wiring {
             node_name: node_name(config),
+            labels: &config.node.labels,
             store: &store,
             tenants: &tenants,
             identity: &identity,
@@ -273,6 +274,7 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
     let identity = parts.identity.clone();
     beside.spawn(async move { identity.keep_certificates().await });
     beside.spawn(pods::end_first(parts.pods.clone(), parts.node_init.clone()));
+    declared::keep(config, &parts.schedules, &parts.identity, &mut beside);
     beside.spawn(keep_heap_small());
     if parts.images.are_open() {
         beside.spawn(images::prune(parts.images.clone(), config.images.max_age.0));

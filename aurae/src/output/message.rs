@@ -34,7 +34,7 @@ named! {
     tenant: ListResponse, TenantStatus;
     sets: Set, ListResponse;
     pod: PodStatus, ListResponse, WatchEvent;
-    schedule: ScheduleStatus, ListResponse, HistoryResponse, Reason;
+    schedule: ScheduleStatus, ListResponse, HistoryResponse, Reason, ListConfigsResponse;
     schedule: ListUnitsResponse, UnitStatus, UnitDetail;
     image: Image, ListResponse, PruneResponse, ImportResponse, VerifyResponse;
 }

@@ -7,6 +7,7 @@ mod hostile;
 mod pods;
 mod recipes;
 mod running;
+mod schedules;
 mod sets;
 mod streams;
 mod values;

@@ -24,6 +24,7 @@ pub(crate) struct Config {
     pub(crate) images: Images,
     pub(crate) identity: Identity,
     pub(crate) runtime: Runtime,
+    pub(crate) schedule: Schedule,
     pub(crate) shutdown: Shutdown,
     pub(crate) boot: Boot,
     pub(crate) units: Units,
@@ -41,6 +42,9 @@ pub(crate) struct Node {
     pub(crate) trust_domain: String,
     /// `trace`, `debug`, `info`, `warn`, `error`, or tracing's directives.
     pub(crate) log_level: String,
+    /// What manifests select nodes by (`nodeSelector`), beside `kubernetes.io/hostname`, `os` and
+    /// `arch`.
+    pub(crate) labels: std::collections::BTreeMap<String, String>,
 }
 
 /// Folders of the node's files.
@@ -140,6 +144,17 @@ pub(crate) struct Runtime {
     pub(crate) finished_max_count: u32,
 }
 
+/// What the node runs because files say so, with an administrator's rights.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Schedule {
+    /// A folder with Kubernetes' manifests, which is watched. Empty: none.
+    pub(crate) manifests: PathBuf,
+    /// crontabs, and folders of them, which are watched: `/etc/crontab`, `/etc/cron.d`. Never
+    /// beside a running cron.
+    pub(crate) crontabs: Vec<PathBuf>,
+}
+
 /// How the node goes down.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -198,6 +213,7 @@ impl Default for Node {
             name: String::new(),
             trust_domain: "aurae.internal".to_owned(),
             log_level: "info".to_owned(),
+            labels: Default::default(),
         }
     }
 }

@@ -9,12 +9,16 @@ use api::convert::schedule as convert;
 use api::schedule::v0 as wire;
 use api::schedule::v0::schedules_server::Schedules as Service;
 use api::status::to_status;
+use futures_util::{Stream, stream};
 use identity::{Identity, Permit, Reach};
+use model::error::Error;
+use model::request::Scope;
 use model::schedule::request::Named;
-use schedule::{Schedules, Status as Known};
+use schedule::{KeptConfig, Schedules, Status as Known, Told, WatchEvent, WatchKind, Watcher};
 use tonic::{Request, Response, Status};
 
 use super::caller::Caller;
+use super::stream::{Answers, until_expelled};
 
 /// The service `Schedules`.
 pub(super) struct ScheduleService {
@@ -60,6 +64,50 @@ fn message(known: &Known) -> wire::ScheduleStatus {
     })
 }
 
+fn config(kept: &KeptConfig, whole: bool) -> wire::Config {
+    convert::to_config(&convert::Kept {
+        named: &kept.named,
+        data: &kept.data,
+        whole,
+        immutable: kept.immutable,
+        generation: kept.generation,
+        changed: kept.changed,
+        owner: kept.owner.to_string(),
+    })
+}
+
+fn events(watcher: Watcher) -> impl Stream<Item = Result<wire::WatchEvent, Status>> + Send {
+    stream::unfold(watcher, |mut watcher| async move {
+        let event = watcher.next().await;
+        Some((Ok(to_event(&event)), watcher))
+    })
+}
+
+fn to_event(event: &WatchEvent) -> wire::WatchEvent {
+    use wire::watch_event::Type;
+    let kind = match event.kind {
+        WatchKind::Added => Type::Added,
+        WatchKind::Changed => Type::Changed,
+        WatchKind::Removed => Type::Removed,
+        WatchKind::SnapshotEnd => Type::SnapshotEnd,
+        WatchKind::Reset => Type::Reset,
+    };
+    let told = |told: &Told| match told {
+        Told::Is(known) => message(known),
+        Told::Gone(gone) => wire::ScheduleStatus {
+            tenant: gone.named.tenant.to_string(),
+            name: gone.named.name.to_string(),
+            uid: gone.uid.to_string(),
+            ..Default::default()
+        },
+    };
+    wire::WatchEvent {
+        r#type: kind.into(),
+        schedule: event.schedule.as_ref().map(told),
+        resume_token: event.resume_token.clone(),
+    }
+}
+
 #[tonic::async_trait]
 impl Service for ScheduleService {
     async fn declare(
@@ -88,12 +136,99 @@ impl Service for ScheduleService {
 
     async fn list(&self, request: Request<wire::ListRequest>) -> Answer<wire::ListResponse> {
         let caller = Caller::of(&self.identity, &request, action::LIST)?;
-        let scope = scope(caller.tenant(), &request.get_ref().tenant).map_err(to_status)?;
-        let permit = caller.permit_scope(&scope, None).await?;
-        let all = self.schedules.list(&permit, &scope).map_err(to_status)?;
+        let list = convert::list(caller.tenant(), request.into_inner()).map_err(to_status)?;
+        let permit = caller.permit_scope(&list.scope, None).await?;
+        let (page, next) = self.schedules.list(&permit, &list).map_err(to_status)?;
         Ok(Response::new(wire::ListResponse {
-            schedules: all.iter().map(|known| message(known)).collect(),
+            schedules: page.iter().map(|known| message(known)).collect(),
+            next_page_token: next.unwrap_or_default(),
         }))
+    }
+
+    type WatchStream = Answers<wire::WatchEvent>;
+
+    async fn watch(&self, request: Request<wire::WatchRequest>) -> Answer<Self::WatchStream> {
+        let caller = Caller::of(&self.identity, &request, action::WATCH)?;
+        let watch = convert::watch(caller.tenant(), request.into_inner()).map_err(to_status)?;
+        let permit = caller.permit_scope(&watch.scope, None).await?;
+        let watcher = self.schedules.watch(permit, watch).map_err(to_status)?;
+        let events = until_expelled(events(watcher), caller.expelled());
+        Ok(Response::new(events))
+    }
+
+    async fn undo(&self, request: Request<wire::UndoRequest>) -> Answer<wire::ScheduleStatus> {
+        let caller = Caller::of(&self.identity, &request, action::UNDO)?;
+        let asked = request.into_inner();
+        let named = convert::named(caller.tenant(), &asked.tenant, &asked.name);
+        let named = named.map_err(to_status)?;
+        // What there is is told to who may ask for it alone.
+        caller
+            .permit_at(&named.tenant, Some(&named.path()))
+            .await?
+            .demand_tenant(&named.tenant)
+            .map_err(to_status)?;
+        let declare = self.schedules.revision(&named, asked.revision).await;
+        let declare = declare.map_err(to_status)?;
+        let also = self.schedules.effects_of_declare(&named, &declare.spec);
+        let also = also.map_err(to_status)?;
+        let permit = caller
+            .permit_effects(&named.tenant, &named.path(), Reach::Object, also)
+            .await?;
+        let undone = self.schedules.undo(permit, declare);
+        shown(&*caller.unless_expelled(undone).await?)
+    }
+
+    async fn put_config(&self, request: Request<wire::PutConfigRequest>) -> Answer<wire::Config> {
+        let caller = Caller::of(&self.identity, &request, action::PUT_CONFIG)?;
+        let put = convert::put(caller.tenant(), request.into_inner()).map_err(to_status)?;
+        let permit = caller
+            .permit_at(&put.named.tenant, Some(&put.named.path()))
+            .await?;
+        let put = self.schedules.put_config(permit, put);
+        let kept = caller.unless_expelled(put).await?;
+        Ok(Response::new(config(&kept, false)))
+    }
+
+    async fn get_config(&self, request: Request<wire::GetConfigRequest>) -> Answer<wire::Config> {
+        let caller = Caller::of(&self.identity, &request, action::GET_CONFIG)?;
+        let it = request.into_inner();
+        let named = convert::config(caller.tenant(), &it.tenant, it.kind, &it.name);
+        let named = named.map_err(to_status)?;
+        let permit = caller.permit_at(&named.tenant, Some(&named.path())).await?;
+        let kept = self.schedules.get_config(&permit, &named);
+        Ok(Response::new(config(&*kept.map_err(to_status)?, true)))
+    }
+
+    async fn list_configs(
+        &self,
+        request: Request<wire::ListConfigsRequest>,
+    ) -> Answer<wire::ListConfigsResponse> {
+        let caller = Caller::of(&self.identity, &request, action::LIST_CONFIGS)?;
+        let scope = scope(caller.tenant(), &request.get_ref().tenant).map_err(to_status)?;
+        let Scope::Tenant(tenant) = &scope else {
+            let error = Error::invalid("tenant", "must be one tenant");
+            return Err(to_status(error));
+        };
+        let permit = caller.permit_scope(&scope, None).await?;
+        let all = self.schedules.list_configs(&permit, tenant);
+        let all = all.map_err(to_status)?;
+        Ok(Response::new(wire::ListConfigsResponse {
+            configs: all.iter().map(|kept| config(kept, false)).collect(),
+        }))
+    }
+
+    async fn remove_config(
+        &self,
+        request: Request<wire::RemoveConfigRequest>,
+    ) -> Answer<wire::RemoveConfigResponse> {
+        let caller = Caller::of(&self.identity, &request, action::REMOVE_CONFIG)?;
+        let it = request.into_inner();
+        let named = convert::config(caller.tenant(), &it.tenant, it.kind, &it.name);
+        let named = named.map_err(to_status)?;
+        let permit = caller.permit_at(&named.tenant, Some(&named.path())).await?;
+        let removed = self.schedules.remove_config(permit, &named);
+        caller.unless_expelled(removed).await?;
+        Ok(Response::new(wire::RemoveConfigResponse {}))
     }
 
     async fn remove(&self, request: Request<wire::RemoveRequest>) -> Answer<wire::RemoveResponse> {

@@ -34,6 +34,7 @@ const DEBUG_POD: &str = "pod.Debug";
 const STOP_POD: &str = "pod.Stop";
 const REMOVE_POD: &str = "pod.Remove";
 const DECLARE: &str = "schedule.Declare";
+const GET_CONFIG: &str = "schedule.GetConfig";
 const PAUSE: &str = "schedule.Pause";
 const REMOVE_SCHEDULE: &str = "schedule.Remove";
 /// No registry: nothing listens there.
@@ -104,8 +105,23 @@ const EFFECTS: &[(&str, &[&str])] = &[
     ("pod.Dial", &[]),
     (
         DECLARE,
-        &[RUN_EXECUTABLE, RUN_CELL, PULL, RUN_POD, STOP, REMOVE],
+        &[
+            RUN_EXECUTABLE,
+            RUN_CELL,
+            PULL,
+            RUN_POD,
+            STOP,
+            REMOVE,
+            GET_CONFIG,
+        ],
     ),
+    // What it declares is what was declared before.
+    ("schedule.Undo", &[RUN_EXECUTABLE, RUN_CELL]),
+    ("schedule.Watch", &[]),
+    ("schedule.PutConfig", &[]),
+    (GET_CONFIG, &[]),
+    ("schedule.ListConfigs", &[]),
+    ("schedule.RemoveConfig", &[]),
     ("schedule.Get", &[]),
     ("schedule.List", &[]),
     (REMOVE_SCHEDULE, &[STOP, STOP_POD, REMOVE, REMOVE_POD]),
@@ -207,6 +223,9 @@ const CALLS: &[Call] = &[
     call(DECLARE, PULL, "", |ann| declare(ann, image)),
     call(DECLARE, RUN_POD, "fresh", |ann| declare(ann, in_pod)),
     call(DECLARE, STOP, "fresh", |ann| declare(ann, in_cell)),
+    call(DECLARE, GET_CONFIG, "conf", |ann| declare(ann, given)),
+    call("schedule.Undo", RUN_EXECUTABLE, "rolled/main", undo),
+    call("schedule.Undo", RUN_CELL, "rolled", undo),
     call(DECLARE, REMOVE, "", |ann| declare(ann, in_cell)),
     call(STOP, PAUSE, "kept", |ann| stop(ann, "kept-1")),
     call(STOP_POD, PAUSE, "kept-pod", |ann| {
@@ -260,6 +279,37 @@ fn in_pod(name: &str) -> schedule::DeclareRequest {
 }
 
 /// The same of a cell with an executable.
+fn given(name: &str) -> schedule::DeclareRequest {
+    let mut request = in_pod(name);
+    let work = request.spec.as_mut().and_then(|it| it.work.as_mut());
+    if let Some(work) = work {
+        let variables = schedule::GivenVariables {
+            container: "app".into(),
+            ..Default::default()
+        };
+        work.given = vec![schedule::Given {
+            config: "conf".into(),
+            place: Some(schedule::given::Place::Variables(variables)),
+            ..Default::default()
+        }];
+    }
+    request
+}
+
+fn undo(ann: Person) -> Called {
+    Box::pin(async move {
+        let request = schedule::UndoRequest {
+            name: "rolled".into(),
+            revision: 1,
+            ..Default::default()
+        };
+        crate::schedule::schedules(&ann)
+            .undo(request)
+            .await
+            .map(drop)
+    })
+}
+
 fn in_cell(name: &str) -> schedule::DeclareRequest {
     let job = program(&format!("{name}/job"), &["/bin/sleep", "1000"]);
     let run = schedule::CellWork {
@@ -272,7 +322,10 @@ fn in_cell(name: &str) -> schedule::DeclareRequest {
 fn of_work(name: &str, run: schedule::work::Run) -> schedule::DeclareRequest {
     let mut request = crate::schedule::shell(name, "true");
     if let Some(spec) = &mut request.spec {
-        spec.work = Some(schedule::Work { run: Some(run) });
+        spec.work = Some(schedule::Work {
+            run: Some(run),
+            ..Default::default()
+        });
     }
     request
 }
@@ -543,6 +596,11 @@ async fn furnish(ann: &Person) {
     let kept = crate::schedule::shell("kept", "exec sleep 1000");
     crate::schedule::declare_and_run(ann, kept).await;
     crate::schedule::declare_and_run(ann, in_pod("kept-pod")).await;
+    for script in ["true", "false"] {
+        let mut rolled = crate::schedule::shell("rolled", script);
+        rolled.spec.as_mut().unwrap().replicas = Some(schedule::Replicas::default());
+        crate::schedule::declare(ann, rolled).await.unwrap();
+    }
     for path in ["web/main", "web/secret/job"] {
         let sleeps = program(path, &["/bin/sleep", "1000"]);
         runtime.run_executable(sleeps).await.unwrap();

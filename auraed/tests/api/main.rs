@@ -37,6 +37,7 @@ mod raw;
 mod requests;
 mod required;
 mod schedule;
+mod schedule_many;
 mod stories;
 mod table;
 mod tenants;

@@ -26,14 +26,14 @@ pub(crate) fn schedules(person: &Person) -> SchedulesClient<Channel> {
     SchedulesClient::new(person.node.channel())
 }
 
-fn at(path: String) -> Option<ObjectRef> {
+pub(crate) fn at(path: String) -> Option<ObjectRef> {
     Some(ObjectRef {
         path,
         ..Default::default()
     })
 }
 
-fn millis(millis: i64) -> prost_types::Duration {
+pub(crate) fn millis(millis: i64) -> prost_types::Duration {
     prost_types::Duration {
         seconds: millis / 1000,
         nanos: i32::try_from(millis % 1000).unwrap() * 1_000_000,
@@ -60,6 +60,7 @@ pub(crate) fn shell(name: &str, script: &str) -> wire::DeclareRequest {
         spec: Some(wire::ScheduleSpec {
             work: Some(wire::Work {
                 run: Some(wire::work::Run::Executable(executable)),
+                ..Default::default()
             }),
             backoff: Some(wire::Backoff {
                 first: Some(millis(100)),
@@ -71,7 +72,7 @@ pub(crate) fn shell(name: &str, script: &str) -> wire::DeclareRequest {
     }
 }
 
-fn with(
+pub(crate) fn with(
     mut request: wire::DeclareRequest,
     change: impl FnOnce(&mut wire::ScheduleSpec),
 ) -> wire::DeclareRequest {
@@ -93,7 +94,7 @@ fn cron(pattern: &str) -> Option<wire::When> {
 const ALWAYS: i32 = wire::RestartPolicy::Always as i32;
 const ON_FAILURE: i32 = wire::RestartPolicy::OnFailure as i32;
 
-async fn declare(
+pub(crate) async fn declare(
     person: &Person,
     request: wire::DeclareRequest,
 ) -> Result<wire::ScheduleStatus, tonic::Status> {
@@ -108,7 +109,7 @@ pub(crate) async fn declare_and_run(person: &Person, request: wire::DeclareReque
     until(person, &name, "running", |it| running(it) == Some(1)).await;
 }
 
-async fn get(person: &Person, name: &str) -> wire::ScheduleStatus {
+pub(crate) async fn get(person: &Person, name: &str) -> wire::ScheduleStatus {
     let request = wire::GetRequest {
         name: name.to_owned(),
         ..Default::default()
@@ -116,7 +117,7 @@ async fn get(person: &Person, name: &str) -> wire::ScheduleStatus {
     schedules(person).get(request).await.unwrap().into_inner()
 }
 
-async fn history(person: &Person, name: &str) -> Vec<wire::HistoryEntry> {
+pub(crate) async fn history(person: &Person, name: &str) -> Vec<wire::HistoryEntry> {
     let request = wire::HistoryRequest {
         name: name.to_owned(),
         ..Default::default()
@@ -125,7 +126,7 @@ async fn history(person: &Person, name: &str) -> Vec<wire::HistoryEntry> {
     answer.into_inner().entries
 }
 
-fn cause(status: &wire::ScheduleStatus) -> Cause {
+pub(crate) fn cause(status: &wire::ScheduleStatus) -> Cause {
     status
         .why
         .as_ref()
@@ -133,7 +134,7 @@ fn cause(status: &wire::ScheduleStatus) -> Cause {
 }
 
 /// The schedule once it is as wanted.
-async fn until(
+pub(crate) async fn until(
     person: &Person,
     name: &str,
     what: &str,
@@ -150,7 +151,7 @@ async fn until(
     }
 }
 
-async fn until_why(person: &Person, name: &str, wanted: Cause) -> wire::ScheduleStatus {
+pub(crate) async fn until_why(person: &Person, name: &str, wanted: Cause) -> wire::ScheduleStatus {
     let what = wanted.as_str_name();
     until(person, name, what, |status| cause(status) == wanted).await
 }
@@ -161,7 +162,7 @@ fn running(status: &wire::ScheduleStatus) -> Option<u64> {
     Some(run.number)
 }
 
-async fn object(person: &Person, path: &str) -> Option<runtime::Object> {
+pub(crate) async fn object(person: &Person, path: &str) -> Option<runtime::Object> {
     let request = runtime::GetRequest {
         r#ref: at(path.to_owned()),
     };
@@ -169,7 +170,7 @@ async fn object(person: &Person, path: &str) -> Option<runtime::Object> {
     found.ok().map(tonic::Response::into_inner)
 }
 
-fn executable(object: runtime::Object) -> runtime::ExecutableStatus {
+pub(crate) fn executable(object: runtime::Object) -> runtime::ExecutableStatus {
     match object.object {
         Some(runtime::object::Object::Executable(status)) => status,
         other => panic!("{other:?}"),
@@ -183,6 +184,30 @@ async fn kill(person: &Person, path: &str) {
         all_processes: true,
     };
     person.node.runtime().signal(request).await.unwrap();
+}
+
+/// Removes one.
+pub(crate) async fn remove(person: &Person, name: &str) -> Result<(), tonic::Status> {
+    let request = wire::RemoveRequest {
+        name: name.to_owned(),
+        ..Default::default()
+    };
+    schedules(person).remove(request).await.map(drop)
+}
+
+/// One that may be gone.
+pub(crate) async fn found(person: &Person, name: &str) -> Option<wire::ScheduleStatus> {
+    let request = wire::GetRequest {
+        name: name.to_owned(),
+        ..Default::default()
+    };
+    let found = schedules(person).get(request).await.ok()?;
+    Some(found.into_inner())
+}
+
+/// Whether there is one.
+pub(crate) async fn is_there(person: &Person, name: &str) -> bool {
+    found(person, name).await.is_some()
 }
 
 macro_rules! change {
@@ -817,6 +842,7 @@ fn pair(name: &str) -> wire::DeclareRequest {
         it.restart = ALWAYS;
         it.work = Some(wire::Work {
             run: Some(wire::work::Run::Cell(work)),
+            ..Default::default()
         });
     })
 }

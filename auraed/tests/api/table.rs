@@ -569,6 +569,44 @@ pub(crate) const ROWS: &[Row] = &[
     member("schedule.List", |whom| {
         schedule::ListRequest {
             tenant: tenant(whom),
+            ..Default::default()
+        }
+        .encode_to_vec()
+    }),
+    member("schedule.Watch", |whom| {
+        schedule::WatchRequest {
+            tenant: tenant(whom),
+            ..Default::default()
+        }
+        .encode_to_vec()
+    }),
+    member("schedule.PutConfig", |whom| {
+        schedule::PutConfigRequest {
+            tenant: tenant(whom),
+            name: taken_away(whom).to_owned(),
+            ..Default::default()
+        }
+        .encode_to_vec()
+    }),
+    member("schedule.GetConfig", |whom| {
+        schedule::GetConfigRequest {
+            tenant: tenant(whom),
+            name: taken_away(whom).to_owned(),
+            ..Default::default()
+        }
+        .encode_to_vec()
+    }),
+    member("schedule.ListConfigs", |whom| {
+        schedule::ListConfigsRequest {
+            tenant: tenant(whom),
+        }
+        .encode_to_vec()
+    }),
+    member("schedule.RemoveConfig", |whom| {
+        schedule::RemoveConfigRequest {
+            tenant: tenant(whom),
+            name: taken_away(whom).to_owned(),
+            ..Default::default()
         }
         .encode_to_vec()
     }),
@@ -611,6 +649,14 @@ pub(crate) const ROWS: &[Row] = &[
         schedule::TriggerRequest {
             tenant: tenant(whom),
             name: "later".to_owned(),
+        }
+        .encode_to_vec()
+    }),
+    member("schedule.Undo", |whom| {
+        schedule::UndoRequest {
+            tenant: tenant(whom),
+            name: "rolled".to_owned(),
+            revision: 1,
         }
         .encode_to_vec()
     }),
@@ -801,6 +847,11 @@ pub(crate) async fn furnish(administrator: &Person, owner: &Person) {
         wait_for: pod::WaitFor::Ready.into(),
     };
     crate::pods::pods(owner).run(request).await.unwrap();
+    for script in ["true", "false"] {
+        let mut rolled = crate::schedule::shell("rolled", script);
+        rolled.spec.as_mut().unwrap().replicas = Some(schedule::Replicas::default());
+        crate::schedule::declare(owner, rolled).await.unwrap();
+    }
     let archive = crate::images::archive(IMAGE, &[crate::images::tar(&[("app", b"x")])]);
     crate::images::import(owner, &archive).await.unwrap();
     let message = identity::AllowRequest {

@@ -234,7 +234,10 @@ fn schedule(run: schedules::work::Run) -> schedules::DeclareRequest {
     schedules::DeclareRequest {
         name: "web".into(),
         spec: Some(schedules::ScheduleSpec {
-            work: Some(schedules::Work { run: Some(run) }),
+            work: Some(schedules::Work {
+                run: Some(run),
+                ..Default::default()
+            }),
             when: Some(schedules::When {
                 when: Some(schedules::when::When::Lax(lax)),
             }),
@@ -329,6 +332,7 @@ fn named_schedules() -> Vec<Row> {
         PauseRequest,
         ResumeRequest,
         HistoryRequest,
+        UndoRequest,
         WhyRequest
     )
 }

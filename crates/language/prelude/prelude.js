@@ -481,6 +481,12 @@ __aurae.table = {
         },
         {
           "clientStreams": false,
+          "name": "Watch",
+          "serverStreams": true,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
           "name": "Remove",
           "serverStreams": false,
           "unwraps": false
@@ -500,6 +506,12 @@ __aurae.table = {
         {
           "clientStreams": false,
           "name": "Resume",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Undo",
           "serverStreams": false,
           "unwraps": false
         },

@@ -3,7 +3,7 @@
 //! checked here and nowhere else, and becomes an [`ExecutableSpec`]. With every default filled in,
 //! that becomes an [`Effective`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::time::Duration;
 
@@ -42,6 +42,9 @@ pub struct Draft {
     /// The environment as given.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub env: BTreeMap<String, String>,
+    /// Variables of `env` whose texts are never shown. No client can say so.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub secret_env: BTreeSet<String>,
     /// The working directory, an absolute path in the cell. Empty: `/`.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub cwd: String,
@@ -376,6 +379,7 @@ impl Effective {
             hard: unlimited(hard),
         };
         Draft {
+            secret_env: BTreeSet::new(),
             argv: self.argv.clone(),
             env: self.env.clone(),
             cwd: self.cwd.clone(),

@@ -7,6 +7,7 @@ use identity::{Effect, Reach, Target};
 use model::error::Error;
 use model::name::{Label, ObjectPath, Tenant};
 use model::schedule::Work;
+use model::schedule::given;
 use model::schedule::request::Named;
 use model::schedule::state::Shape;
 
@@ -17,6 +18,9 @@ pub(crate) const REMOVE: &str = "runtime.Remove";
 pub(crate) const RUN_POD: &str = "pod.Run";
 pub(crate) const STOP_POD: &str = "pod.Stop";
 pub(crate) const REMOVE_POD: &str = "pod.Remove";
+pub(crate) const UPDATE_POD: &str = "pod.Update";
+pub(crate) const UPDATE_CELL: &str = "runtime.UpdateCell";
+pub(crate) const GET_CONFIG: &str = "schedule.GetConfig";
 
 /// The path of something in a run.
 pub(crate) fn below(run: &ObjectPath, name: &Label) -> Result<ObjectPath, Error> {
@@ -41,12 +45,24 @@ pub(crate) fn start(work: &Work, run: &ObjectPath) -> Result<Vec<Effect>, Error>
             effects.push(Effect::below(REMOVE, run));
             effects
         }
-        Work::Pod { .. } => vec![
-            Effect::on(RUN_POD, run),
-            Effect::below(RUN_CELL, run),
-            Effect::below(RUN_EXECUTABLE, run),
-        ],
+        Work::Pod { .. } => {
+            let mut effects = vec![
+                Effect::on(RUN_POD, run),
+                Effect::below(RUN_CELL, run),
+                Effect::below(RUN_EXECUTABLE, run),
+            ];
+            effects.extend(given::mentioned(work).map(|it| {
+                let path = ObjectPath::from(it.config.name.clone());
+                Effect::on(GET_CONFIG, &path)
+            }));
+            effects
+        }
     })
+}
+
+/// What giving a pod other files does.
+pub(crate) fn update(run: &ObjectPath) -> Vec<Effect> {
+    vec![Effect::on(UPDATE_POD, run), Effect::below(UPDATE_CELL, run)]
 }
 
 /// What ending a run does.
@@ -81,7 +97,7 @@ pub(crate) fn forget(pod: bool, run: &ObjectPath) -> Vec<Effect> {
 /// The same effects at the schedule's own name.
 pub(crate) fn at_name(effects: &[Effect], run: &ObjectPath, named: &Named) -> Vec<Effect> {
     let moved = |effect: &Effect| {
-        let path = effect.path.as_ref()?;
+        let path = effect.path.as_ref().filter(|it| it.is_within(run))?;
         let rest = path.labels().get(run.labels().len()..)?;
         let moved = rest
             .iter()

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What `auraed/rpc` calls: a method per RPC, each with the `Permit` that identity gave for it.
+//! What `auraed/rpc` calls: a method per RPC, each with the `Permit` that identity gave for it. How
+//! a schedule is declared is in `declare`, and what becomes of its runs in `runs`.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use identity::{Effect, Identity, Permit, UserKey};
+use identity::{Effect, Identity, Permit};
 use model::error::Error;
-use model::name::{Label, Tenant, Uid};
-use model::object::ObjectRef;
+use model::name::{Label, Tenant};
 use model::quota::Quota;
 use model::request::Scope;
-use model::schedule::request::{Declare, Named};
+use model::schedule::request::{List, Named};
 use model::schedule::state::Shape;
 use model::schedule::steps::Other;
-use model::schedule::{Spec, State, When, Why};
 use pod::Pods;
 use runtime::Runtime;
 use store::Store;
@@ -21,14 +21,14 @@ use tenants::{Pool, Taken, Tenants};
 use tokio::sync::oneshot;
 
 use crate::act::{Actor, Images, Ports};
+use crate::configs::Configs;
+use crate::declare;
 use crate::effects;
-use crate::kept::{self, Kept, Status, Wish};
+use crate::feed::Feed;
+use crate::kept::{self, Status};
 use crate::room::Room;
-use crate::task::{Beginning, Handle, Order, Others, Task};
-use crate::yard::Yards;
-
-const DECLARE: &str = "schedule.Declare";
-const PAUSE: &str = "schedule.Pause";
+use crate::task::{Handle, Order, Others};
+use crate::yard::{Yard, Yards};
 
 /// What the subsystem is started with.
 pub struct Settings {
@@ -36,6 +36,12 @@ pub struct Settings {
     pub node_name: String,
     /// How busy the node is.
     pub room: Room,
+    /// What `node_labels` of specs are compared with.
+    pub node_labels: BTreeMap<String, String>,
+    /// Another text for each boot of the node.
+    pub boot: String,
+    /// Who else runs crontabs on the node, in words.
+    pub other_cron: fn() -> Option<String>,
 }
 
 /// The handle of the subsystem; cheap to clone.
@@ -44,24 +50,25 @@ pub struct Schedules {
     shared: Arc<Shared>,
 }
 
-struct Shared {
-    settings: Settings,
-    ports: Ports,
-    store: Store,
-    tenants: Tenants,
-    pool: Pool,
-    yards: Yards,
-    directory: Arc<Directory>,
+pub(crate) struct Shared {
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) ports: Ports,
+    pub(crate) store: Store,
+    pub(crate) tenants: Tenants,
+    pub(crate) pool: Pool,
+    pub(crate) yards: Yards,
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) feed: Arc<Feed>,
 }
 
 /// Every schedule.
 #[derive(Default)]
-struct Directory(Mutex<BTreeMap<Named, Listed>>);
+pub(crate) struct Directory(Mutex<BTreeMap<Named, Listed>>);
 
 struct Listed {
     handle: Handle,
     /// Of the tenant's quota.
-    _taken: Taken,
+    taken: Taken,
 }
 
 impl Directory {
@@ -70,8 +77,26 @@ impl Directory {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn handle(&self, named: &Named) -> Option<Handle> {
+    pub(crate) fn handle(&self, named: &Named) -> Option<Handle> {
         Some(self.lock().get(named)?.handle.clone())
+    }
+
+    /// One more.
+    pub(crate) fn insert(&self, named: Named, handle: Handle, taken: Taken) {
+        self.lock().insert(named, Listed { handle, taken });
+    }
+
+    /// Another task has taken one up.
+    pub(crate) fn replace(&self, named: &Named, handle: Handle) {
+        if let Some(listed) = self.lock().get_mut(named) {
+            listed.handle = handle;
+        }
+    }
+
+    /// It is gone.
+    pub(crate) fn remove(&self, named: &Named) {
+        let gone = self.lock().remove(named);
+        drop(gone.map(|listed| listed.taken));
     }
 }
 
@@ -85,7 +110,9 @@ impl Others for Directory {
         let last = status.state.last.as_ref();
         Some(Other {
             uid: status.wish.uid,
-            last: last.map(|last| (last.number, last.success)),
+            ended: status.state.ended,
+            succeeded: status.state.succeeded,
+            last: last.map(|last| last.success),
             running: status.ready,
         })
     }
@@ -106,70 +133,33 @@ impl Schedules {
         images: Arc<dyn Images>,
     ) -> Result<Self, Error> {
         let all = kept::all(&store).await?;
+        let pool = Pool::new(&tenants, Quota::Schedules);
+        let configs = Configs::load(&store, |tenant| pool.count(tenant, 1)).await?;
+        let [a, b, c, d, e, f, g, h, ..] = declare::new_uid()?.0;
+        let epoch = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
         let schedules = Self {
             shared: Arc::new(Shared {
-                settings,
+                settings: Arc::new(settings),
                 ports: Ports {
                     runtime,
                     pods,
                     identity,
                     images,
+                    configs: Arc::new(configs),
                 },
                 store,
-                pool: Pool::new(&tenants, Quota::Schedules),
+                pool,
                 tenants,
+                feed: Arc::new(Feed::new(epoch)),
                 yards: Yards::default(),
                 directory: Arc::default(),
             }),
         };
         for kept in all {
             let taken = schedules.shared.pool.count(&kept.wish.named.tenant, 1);
-            schedules.shared.begin(kept, taken);
+            schedules.shared.clone().begin(kept, taken);
         }
         Ok(schedules)
-    }
-
-    /// Keeps a schedule, for the user of the permit.
-    ///
-    /// # Errors
-    /// `INVALID_FIELD` (another node's, or a time that is past), `LIMIT_EXCEEDED`, `DEGRADED`.
-    /// Nothing has changed then.
-    pub async fn declare(&self, permit: Permit, request: Declare) -> Result<Arc<Status>, Error> {
-        let Declare { named, spec } = request;
-        permit.demand(&named.tenant, &Effect::on(DECLARE, &named.path()))?;
-        for effect in self.effects_of_declare(&named, &spec)? {
-            permit.demand(&named.tenant, &effect)?;
-        }
-        self.check_node(&spec)?;
-        let owner = permit.user().clone();
-        let shared = self.shared.clone();
-        // A client that goes away leaves it whole.
-        let declared = tokio::spawn(async move { shared.declare(named, spec, owner).await });
-        let broken = |e| Error::internal(format!("the request broke off: {e}"));
-        declared.await.map_err(broken)?
-    }
-
-    /// What the runs of a schedule do, at its name: its declaration needs permission for that.
-    ///
-    /// # Errors
-    /// `INVALID_FIELD`: what is to run can't be named so.
-    pub fn effects_of_declare(&self, named: &Named, spec: &Spec) -> Result<Vec<Effect>, Error> {
-        let actor = self.shared.actor(named);
-        actor.check_labels(&spec.work)?;
-        actor.effects_of_start(&spec.work, &named.path())
-    }
-
-    fn check_node(&self, spec: &Spec) -> Result<(), Error> {
-        let own = &self.shared.settings.node_name;
-        if spec.node.is_empty() || spec.node == *own {
-            return Ok(());
-        }
-        let problem = format!("is {}, but this node is {own}", spec.node);
-        Err(Error::invalid("spec.node", problem).hint(format!(
-            "declare it there: `aurae config get-contexts` shows the contexts, \
-             `aurae --node CONTEXT schedule …` asks the node {}",
-            spec.node
-        )))
     }
 
     /// One schedule.
@@ -181,37 +171,85 @@ impl Schedules {
         Ok(self.shared.find(named)?.status.borrow().clone())
     }
 
-    /// The schedules of a tenant, or of all, by name.
+    /// The schedules of a tenant, or of all, by name: a page, and the token of the next one.
     ///
     /// # Errors
-    /// Where the permit does not cover what is asked for.
-    pub fn list(&self, permit: &Permit, scope: &Scope) -> Result<Vec<Arc<Status>>, Error> {
-        match scope {
-            Scope::Tenant(tenant) => permit.demand_tenant(tenant)?,
-            Scope::Every if permit.every_tenant() => {}
-            Scope::Every => {
-                return Err(Error::internal("the permit does not cover every tenant"));
+    /// `INVALID_FIELD`: the token is none of ours; where the permit does not cover what is asked
+    /// for.
+    pub fn list(
+        &self,
+        permit: &Permit,
+        list: &List,
+    ) -> Result<(Vec<Arc<Status>>, Option<String>), Error> {
+        covers(permit, &list.scope)?;
+        let from = list.page_token.as_deref().map(parse_token).transpose()?;
+        let mut at = from.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut page = Vec::new();
+        loop {
+            // Policies are asked when others may look again.
+            let some = self.after(at.clone(), list.page_size);
+            let last = some.len() < list.page_size;
+            for (named, status) in some {
+                let asked = match &list.scope {
+                    Scope::Tenant(tenant) => *tenant == named.tenant,
+                    Scope::Every => true,
+                };
+                if asked && permit.shows(&named.tenant, &named.path()) {
+                    if page.len() == list.page_size {
+                        let told = page.last().map(|it: &Arc<Status>| token_of(&it.wish.named));
+                        return Ok((page, told));
+                    }
+                    page.push(status);
+                }
+                at = Bound::Excluded(named);
+            }
+            if last {
+                return Ok((page, None));
             }
         }
-        let asked = |tenant: &Tenant| match scope {
-            Scope::Tenant(asked) => asked == tenant,
-            Scope::Every => true,
-        };
-        let each = |(named, listed): (&Named, &Listed)| {
-            asked(&named.tenant).then(|| (named.clone(), listed.handle.status.clone()))
-        };
-        // Policies are asked when others may look again.
-        let all: Vec<_> = self
-            .shared
-            .directory
-            .lock()
-            .iter()
-            .filter_map(each)
-            .collect();
-        let shown = all
-            .iter()
-            .filter(|(named, _)| permit.shows(&named.tenant, &named.path()));
-        Ok(shown.map(|(_, status)| status.borrow().clone()).collect())
+    }
+
+    /// Some schedules of all tenants, in order, with what is published of them.
+    pub(crate) fn after(&self, from: Bound<Named>, most: usize) -> Vec<(Named, Arc<Status>)> {
+        let all = self.shared.directory.lock();
+        let some = all.range((from, Bound::Unbounded)).take(most);
+        some.map(|(named, listed)| (named.clone(), listed.handle.status.borrow().clone()))
+            .collect()
+    }
+
+    /// What is published of one.
+    pub(crate) fn status(&self, named: &Named) -> Option<Arc<Status>> {
+        Some(self.shared.directory.handle(named)?.status.borrow().clone())
+    }
+
+    /// What a schedule was made from, for the node itself; `None`: there is none of that name.
+    pub fn kind_of(&self, named: &Named) -> Option<String> {
+        Some(self.status(named)?.wish.spec.kind.clone())
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    pub(crate) fn feed(&self) -> &Feed {
+        &self.shared.feed
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.shared.store
+    }
+
+    pub(crate) fn configs(&self) -> &Configs {
+        &self.shared.ports.configs
+    }
+
+    pub(crate) fn yard(&self, tenant: &Tenant) -> Arc<Yard> {
+        self.shared.yards.of(tenant)
+    }
+
+    /// One more of the tenant's schedules, or of what counts as one.
+    pub(crate) fn take(&self, tenant: &Tenant) -> Result<Taken, Error> {
+        self.shared.pool.take(tenant, 1)
     }
 
     /// Runs it now.
@@ -279,69 +317,7 @@ impl Schedules {
         Ok(all)
     }
 
-    /// Whose run that is, or a program of it: the schedule and the number of its run. Only what
-    /// goes on and is what the reference says.
-    fn owner_of(&self, target: &ObjectRef) -> Option<(Named, u64)> {
-        let ObjectRef { tenant, path, .. } = target;
-        let (name, number) = path.labels().first()?.as_str().rsplit_once('-')?;
-        let number = number.parse().ok()?;
-        let named = Named {
-            tenant: tenant.clone(),
-            name: name.parse().ok()?,
-        };
-        let status = self.shared.directory.handle(&named)?.status;
-        let status = status.borrow().clone();
-        let run = status.state.runs.iter().find(|it| it.number == number)?;
-        // Not what a user runs beside the programs, nor `web-03`.
-        let own = named.run(number).ok()?;
-        let below = |name| effects::below(&own, name).is_ok_and(|it| it == *path);
-        if own != *path && !run.shape.programs().iter().any(below) {
-            return None;
-        }
-        let seen = self.shared.ports.runtime.seen(tenant, path)?;
-        let meta = seen.meta();
-        let meant = target.uid.is_none_or(|uid| uid == meta.uid)
-            && target.kind.is_none_or(|kind| kind == meta.kind);
-        (meant && !seen.state().is_final()).then_some((named, number))
-    }
-
-    /// The effect, beside its own, of a call that stops what is there: the schedule that has begun
-    /// it wishes it no more.
-    pub fn effect_of_stop(&self, target: &ObjectRef) -> Option<Effect> {
-        let (named, _) = self.owner_of(target)?;
-        Some(Effect::on(PAUSE, &named.path()))
-    }
-
-    /// Stops something, as `stop` says, with the permit for that. Where it is a schedule's run, its
-    /// owner is told before, so that none follows it; and again, where the stop fails.
-    ///
-    /// # Errors
-    /// Those of `stop`; `PERMISSION_DENIED`: the permit does not cover
-    /// [`Schedules::effect_of_stop`].
-    pub async fn stopping<T, F: Future<Output = Result<T, Error>>>(
-        &self,
-        permit: Permit,
-        target: &ObjectRef,
-        stop: impl FnOnce(Permit) -> F,
-    ) -> Result<T, Error> {
-        let Some((named, number)) = self.owner_of(target) else {
-            return stop(permit).await;
-        };
-        permit.demand(&target.tenant, &Effect::on(PAUSE, &named.path()))?;
-        let by = format!("{} stopped run {number}", permit.user());
-        let asked = |reply| Order::StopAsked(number, by.clone(), reply);
-        self.ask(&named, asked).await?;
-        let stopped = stop(permit).await;
-        if stopped.is_err() {
-            let failed = |reply| Order::StopFailed(number, by, reply);
-            if let Err(error) = self.ask(&named, failed).await {
-                tracing::warn!(schedule = %named.name, %error, "a stop that failed is not untold");
-            }
-        }
-        stopped
-    }
-
-    async fn ask<T>(
+    pub(crate) async fn ask<T>(
         &self,
         named: &Named,
         order: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> Order,
@@ -350,148 +326,61 @@ impl Schedules {
     }
 }
 
-async fn ask<T>(
+pub(crate) async fn ask<T>(
     handle: &Handle,
     named: &Named,
     order: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> Order,
 ) -> Result<T, Error> {
-    let gone = || Error::not_found("schedule", named.name.to_string());
+    // Who looks after the task holds the other end of its status until it is gone.
+    let gone = || match handle.status.has_changed() {
+        Err(_) => Error::not_found("schedule", named.name.to_string()),
+        Ok(_) => {
+            let message = format!("the schedule {} broke off", named.name);
+            Error::internal(message).hint("the node takes it up again: ask once more")
+        }
+    };
     let (reply, answer) = oneshot::channel();
     let sent = handle.orders.send(order(reply)).await;
     sent.map_err(|_| gone())?;
     answer.await.unwrap_or_else(|_| Err(gone()))
 }
 
+/// Whether a permit is for all that is asked for.
+pub(crate) fn covers(permit: &Permit, scope: &Scope) -> Result<(), Error> {
+    match scope {
+        Scope::Tenant(tenant) => permit.demand_tenant(tenant),
+        Scope::Every if permit.every_tenant() => Ok(()),
+        Scope::Every => Err(Error::internal("the permit does not cover every tenant")),
+    }
+}
+
+fn token_of(named: &Named) -> String {
+    format!("{}/{}", named.tenant, named.name)
+}
+
+fn parse_token(token: &str) -> Result<Named, Error> {
+    let parsed = token.split_once('/').and_then(|(tenant, name)| {
+        Some(Named {
+            tenant: tenant.parse().ok()?,
+            name: name.parse().ok()?,
+        })
+    });
+    parsed.ok_or_else(|| {
+        Error::invalid("page_token", "is not one that this node gave out")
+            .hint("pass next_page_token of the previous page, or none")
+    })
+}
+
 impl Shared {
-    fn find(&self, named: &Named) -> Result<Handle, Error> {
+    pub(crate) fn find(&self, named: &Named) -> Result<Handle, Error> {
         let found = self.directory.handle(named);
         found.ok_or_else(|| Error::not_found("schedule", named.name.to_string()))
     }
 
-    fn actor(&self, named: &Named) -> Actor {
+    pub(crate) fn actor(&self, named: &Named) -> Actor {
         Actor {
             ports: self.ports.clone(),
             named: named.clone(),
         }
     }
-
-    async fn declare(
-        self: Arc<Self>,
-        named: Named,
-        spec: Spec,
-        owner: UserKey,
-    ) -> Result<Arc<Status>, Error> {
-        let yard = self.yards.of(&named.tenant);
-        let _one_at_a_time = yard.declaring.lock().await;
-        let now = runtime::now();
-        let known = self.directory.handle(&named);
-        let same = known.as_ref().is_some_and(|handle| {
-            let status = handle.status.borrow();
-            *status.wish.spec == spec && status.wish.owner == owner
-        });
-        if let (When::At(time), false) = (&spec.when, same)
-            && *time <= now
-        {
-            let error = Error::invalid("spec.when.at", "is a time that has passed");
-            return Err(error.hint("leave `when` out to run it now"));
-        }
-        if !same {
-            self.check_chain(&named, &spec)?;
-        }
-        if let Some(handle) = known {
-            if same {
-                return Ok(handle.status.borrow().clone());
-            }
-            let spec = Arc::new(spec);
-            return ask(&handle, &named, |reply| Order::Declare(spec, owner, reply)).await;
-        }
-        let taken = self.pool.take(&named.tenant, 1)?;
-        let mut state = State::new(&spec, now);
-        // Of one of that name that was removed: the records of its runs are still there.
-        state.numbers = self.actor(&named).last_number();
-        let wish = Wish {
-            named,
-            uid: new_uid()?,
-            generation: 1,
-            owner,
-            created: now,
-            changed: now,
-            spec: Arc::new(spec),
-        };
-        self.store.put_schedule(kept::row(&wish, &state)?).await?;
-        let kept = Kept {
-            wish,
-            state,
-            history: VecDeque::new(),
-            lines: 0,
-        };
-        let mut status = self.begin(kept, taken).status;
-        // Its first step, which says what it waits for.
-        let first =
-            |status: &Arc<Status>| status.why != Why::Starting || !status.state.runs.is_empty();
-        let status = status.wait_for(first).await;
-        let gone = |_| Error::internal("the task of a schedule ended early");
-        status.map(|status| status.clone()).map_err(gone)
-    }
-
-    /// What follows itself, also through others, would run for ever.
-    fn check_chain(&self, named: &Named, spec: &Spec) -> Result<(), Error> {
-        let mut next = spec.follows().cloned();
-        let mut seen = BTreeSet::new();
-        while let Some(name) = next {
-            if name == named.name {
-                let error = Error::invalid(
-                    "spec.when.after.schedule",
-                    "leads back to this schedule: each end would begin it again",
-                );
-                return Err(error.hint("have one of them begin at a time, or NOW"));
-            }
-            let other = Named {
-                tenant: named.tenant.clone(),
-                name: name.clone(),
-            };
-            let handle = self.directory.handle(&other).filter(|_| seen.insert(name));
-            next = handle.and_then(|it| it.status.borrow().wish.spec.follows().cloned());
-        }
-        Ok(())
-    }
-
-    /// Begins the task of a schedule.
-    fn begin(self: &Arc<Self>, kept: Kept, taken: Taken) -> Handle {
-        let named = kept.wish.named.clone();
-        let (task, handle) = Task::new(Beginning {
-            actor: self.actor(&named),
-            store: self.store.clone(),
-            tenants: self.tenants.clone(),
-            room: self.settings.room.clone(),
-            yard: self.yards.of(&named.tenant),
-            others: self.directory.clone(),
-            kept,
-        });
-        let listed = Listed {
-            handle: handle.clone(),
-            _taken: taken,
-        };
-        self.directory.lock().insert(named.clone(), listed);
-        let share = self.tenants.share(&named.tenant);
-        let (directory, yard) = (self.directory.clone(), self.yards.of(&named.tenant));
-        tokio::spawn(async move {
-            let waiting = share.run(task.run()).await;
-            directory.lock().remove(&named);
-            yard.news
-                .send_modify(|count| *count = count.wrapping_add(1));
-            if let Some(waiter) = waiting {
-                let _ = waiter.send(Ok(()));
-            }
-        });
-        handle
-    }
-}
-
-/// 128 random bits.
-fn new_uid() -> Result<Uid, Error> {
-    let mut bits = [0; 16];
-    rustix::rand::getrandom(&mut bits, rustix::rand::GetRandomFlags::empty())
-        .map_err(|e| Error::internal(format!("no random bits: {e}")).errno(e.raw_os_error()))?;
-    Ok(Uid(bits))
 }

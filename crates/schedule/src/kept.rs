@@ -47,6 +47,8 @@ pub struct Status {
     pub ready: bool,
     /// What is known isn't on the disk yet.
     pub unwritten: bool,
+    /// The number of the last line of the history.
+    pub(crate) lines: u64,
 }
 
 /// A schedule as an earlier daemon has left it.
@@ -57,6 +59,47 @@ pub(crate) struct Kept {
     /// The number of the last line of the history.
     pub(crate) lines: u64,
 }
+
+impl Kept {
+    /// What is published before anything was looked at.
+    pub(crate) fn first(&self) -> Status {
+        Status {
+            wish: self.wish.clone(),
+            state: self.state.clone(),
+            why: Why::Starting,
+            history: Arc::new(self.history.clone()),
+            ready: false,
+            unwritten: false,
+            lines: self.lines,
+        }
+    }
+
+    /// As a task that broke off has left it.
+    pub(crate) fn of(status: &Status) -> Self {
+        Self {
+            wish: status.wish.clone(),
+            state: status.state.clone(),
+            history: VecDeque::clone(&status.history),
+            lines: status.lines,
+        }
+    }
+}
+
+/// The works that are kept beside a wish: that of the current revision, and the numbers of all. Of
+/// what has no replicas none is.
+pub(crate) fn revisions(wish: &Wish, state: &State) -> Result<Works, Error> {
+    if wish.spec.replicas.is_none() {
+        return Ok((None, Vec::new()));
+    }
+    let numbers = state.revisions.iter().map(|it| it.number);
+    Ok((
+        Some((state.revision, json(&wish.spec.work)?)),
+        numbers.collect(),
+    ))
+}
+
+/// See [`revisions`].
+pub(crate) type Works = (Option<(u64, Vec<u8>)>, Vec<u64>);
 
 pub(crate) fn row(wish: &Wish, state: &State) -> Result<ScheduleRow, Error> {
     Ok(ScheduleRow {

@@ -19,18 +19,27 @@
 //! daemon that comes back compares the two. While the disk takes nothing, it decides from memory.
 
 mod act;
+mod configs;
+mod declare;
 mod effects;
+mod feed;
 mod handle;
 mod kept;
 mod room;
+mod runs;
 mod task;
 pub mod unit;
+mod watch;
+mod watcher;
 mod yard;
 
 pub use act::Images;
+pub use configs::KeptConfig;
+pub use feed::Gone;
 pub use handle::{Schedules, Settings};
 pub use kept::{Status, Wish};
 pub use room::Room;
+pub use watch::{Told, WatchEvent, WatchKind, Watcher};
 
 /// The label of what runs for a schedule: the schedule's name.
 pub const OWNER: &str = "schedule.aurae/owner";

@@ -28,6 +28,12 @@ impl Yard {
             news: watch::Sender::new(0),
         }
     }
+
+    /// Something has changed that others of the tenant may depend on.
+    pub(crate) fn tell(&self) {
+        self.news
+            .send_modify(|count| *count = count.wrapping_add(1));
+    }
 }
 
 /// Of all tenants that have had a schedule.

@@ -2,7 +2,7 @@
 //! Schedules: what users wish, what is known of each, and how their last runs ended. Rows are
 //! opaque here (JSON of `model::schedule`); what they mean is the subsystem schedule's.
 
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{Durability, Store, StoreError};
 
@@ -41,12 +41,19 @@ pub struct ScheduleEntry {
 }
 
 impl Store {
-    /// Keeps a schedule, over the one of that name.
+    /// Keeps a schedule, over the one of that name, with the work of a revision where it is a new
+    /// one; of those, the ones in `revisions` stay.
     ///
     /// # Errors
     /// [`StoreError::Degraded`] while writing doesn't work.
-    pub async fn put_schedule(&self, row: ScheduleRow) -> Result<(), StoreError> {
+    pub async fn put_schedule(
+        &self,
+        row: ScheduleRow,
+        work: Option<(u64, Vec<u8>)>,
+        revisions: Vec<u64>,
+    ) -> Result<(), StoreError> {
         self.write(Durability::Disk, move |c| {
+            keep_revisions(c, &row, work.as_ref(), &revisions)?;
             c.prepare_cached(
                 "INSERT INTO schedules (tenant, name, uid, generation, owner_tenant, owner,
                      created_ns, changed_ns, spec, state)
@@ -114,6 +121,8 @@ impl Store {
         self.write(Durability::Disk, move |c| {
             c.prepare_cached("DELETE FROM schedule_entries WHERE tenant = ?1 AND name = ?2")?
                 .execute([&tenant, &name])?;
+            c.prepare_cached("DELETE FROM schedule_revisions WHERE tenant = ?1 AND name = ?2")?
+                .execute([&tenant, &name])?;
             c.prepare_cached("DELETE FROM schedules WHERE tenant = ?1 AND name = ?2")?
                 .execute([&tenant, &name])
                 .map(drop)
@@ -134,6 +143,27 @@ impl Store {
             )?
             .query_map([], schedule)?
             .collect()
+        })
+        .await
+    }
+
+    /// The work of a revision of a schedule; `None`: it isn't kept.
+    ///
+    /// # Errors
+    /// [`StoreError`] as of any read.
+    pub async fn schedule_revision(
+        &self,
+        tenant: String,
+        name: String,
+        number: u64,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        self.read(move |c| {
+            c.prepare_cached(
+                "SELECT work FROM schedule_revisions
+                 WHERE tenant = ?1 AND name = ?2 AND number = ?3",
+            )?
+            .query_row(params![tenant, name, signed(number)], |row| row.get(0))
+            .optional()
         })
         .await
     }
@@ -162,6 +192,33 @@ impl Store {
         })
         .await
     }
+}
+
+fn keep_revisions(
+    c: &Connection,
+    row: &ScheduleRow,
+    work: Option<&(u64, Vec<u8>)>,
+    revisions: &[u64],
+) -> rusqlite::Result<()> {
+    if let Some((number, work)) = work {
+        c.prepare_cached(
+            "INSERT OR REPLACE INTO schedule_revisions (tenant, name, number, work)
+             VALUES (?1, ?2, ?3, ?4)",
+        )?
+        .execute(params![row.tenant, row.name, signed(*number), work])?;
+    }
+    let mut known =
+        c.prepare_cached("SELECT number FROM schedule_revisions WHERE tenant = ?1 AND name = ?2")?;
+    let numbers = known
+        .query_map([&row.tenant, &row.name], |it| it.get(0).map(unsigned))?
+        .collect::<rusqlite::Result<Vec<_>>>()?;
+    let mut remove = c.prepare_cached(
+        "DELETE FROM schedule_revisions WHERE tenant = ?1 AND name = ?2 AND number = ?3",
+    )?;
+    for number in numbers.iter().filter(|it| !revisions.contains(it)) {
+        remove.execute(params![row.tenant, row.name, signed(*number)])?;
+    }
+    Ok(())
 }
 
 fn add(
@@ -234,7 +291,21 @@ mod tests {
     async fn a_history_is_as_long_as_it_may_be_and_goes_with_its_schedule() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path()).unwrap();
-        store.put_schedule(row("web")).await.unwrap();
+        let work = |number| Some((number, b"{}".to_vec()));
+        store
+            .put_schedule(row("web"), work(1), vec![1])
+            .await
+            .unwrap();
+        store
+            .put_schedule(row("web"), work(2), vec![1, 2])
+            .await
+            .unwrap();
+        store.put_schedule(row("web"), None, vec![2]).await.unwrap();
+        let revision = async |number| {
+            let found = store.schedule_revision("acme".into(), "web".into(), number);
+            found.await.unwrap().is_some()
+        };
+        assert_eq!((revision(1).await, revision(2).await), (false, true));
         let key = || ("acme".to_owned(), "web".to_owned());
         let numbers = async || {
             let (tenant, name) = key();

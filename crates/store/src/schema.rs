@@ -133,6 +133,28 @@ const MIGRATIONS: &[&str] = &[
         state BLOB NOT NULL
     ) STRICT, WITHOUT ROWID;
 ",
+    "
+    CREATE TABLE schedule_revisions (
+        tenant TEXT NOT NULL,
+        name   TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        work   BLOB NOT NULL,
+        PRIMARY KEY (tenant, name, number)
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE schedule_configs (
+        tenant       TEXT NOT NULL,
+        kind         TEXT NOT NULL,
+        name         TEXT NOT NULL,
+        generation   INTEGER NOT NULL,
+        owner_tenant TEXT NOT NULL,
+        owner        TEXT NOT NULL,
+        changed_ns   INTEGER NOT NULL,
+        immutable    INTEGER NOT NULL,
+        data         BLOB NOT NULL,
+        PRIMARY KEY (tenant, kind, name)
+    ) STRICT, WITHOUT ROWID;
+",
 ];
 
 /// The schema that this daemon writes.

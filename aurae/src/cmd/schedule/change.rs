@@ -12,7 +12,7 @@ use crate::output::{Progress, print_line};
 use crate::session::Session;
 
 /// How long a removal may take: the longest grace of what runs, an hour, and a minute more.
-const LONGEST: Duration = Duration::from_secs(3600 + 60);
+pub(super) const LONGEST: Duration = Duration::from_secs(3600 + 60);
 
 /// Names of schedules.
 #[derive(Clone, Debug, clap::Args)]

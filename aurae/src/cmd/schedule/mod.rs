@@ -2,6 +2,7 @@
 //! `aurae schedule`: what is to run, when, and what becomes of it when it ends. What a run does is
 //! done by the commands for cells and pods: run 3 of `web` is the cell `web-3`.
 
+mod apply;
 mod change;
 mod declare;
 mod logs;
@@ -27,6 +28,7 @@ Examples:
   aurae schedule after backup --success --name upload -- /usr/local/bin/upload
   aurae schedule lax --window 22:00-06:00 --name index -- /usr/local/bin/index
   aurae schedule pin node-2 --name web nginx:1.27
+  aurae schedule apply -f deployment.yaml
   aurae schedule ls
   aurae schedule why web
   aurae schedule rm web
@@ -56,6 +58,14 @@ enum ScheduleCommand {
     Lax(Box<declare::LaxArgs>),
     /// Run it now, on that node and no other
     Pin(Box<declare::PinArgs>),
+    /// Apply manifests of Kubernetes, or a user's crontab
+    Apply(apply::ApplyArgs),
+    /// Remove what manifests name
+    Delete(apply::DeleteArgs),
+    /// Go back to an older revision of replicas
+    Undo(apply::UndoArgs),
+    /// List configs: what pods are given
+    Configs(apply::ConfigsArgs),
     /// List schedules
     #[command(visible_alias = "list")]
     Ls(show::LsArgs),
@@ -88,6 +98,10 @@ pub(crate) async fn run(session: &Session, args: &ScheduleArgs) -> Result<u8, Fa
         It::After(args) => declare::after(session, args).await,
         It::Lax(args) => declare::lax(session, args).await,
         It::Pin(args) => declare::pin(session, args).await,
+        It::Apply(args) => apply::apply(session, args).await,
+        It::Delete(args) => apply::delete(session, args).await,
+        It::Undo(args) => apply::undo(session, args).await,
+        It::Configs(args) => apply::configs(session, args).await,
         It::Ls(args) => show::ls(session, args).await,
         It::Describe(args) => show::describe(session, args).await,
         It::Why(args) => show::why(session, args).await,
@@ -108,6 +122,7 @@ fn schedules(node: &Node) -> SchedulesClient<Channel> {
 pub(crate) async fn names(session: &Session, within: std::time::Duration) -> Option<Vec<String>> {
     let request = api::schedule::v0::ListRequest {
         tenant: session.tenant(),
+        ..Default::default()
     };
     let request = session.node.within(request, within);
     let list = schedules(&session.node).list(request).await.ok()?;

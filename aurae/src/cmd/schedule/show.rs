@@ -7,8 +7,8 @@ use api::schedule::v0::history_entry::Outcome;
 use api::schedule::v0::reason::Cause;
 use api::schedule::v0::when::When as Said;
 use api::schedule::v0::{
-    GetRequest, HistoryEntry, HistoryRequest, ListRequest, Reason, ScheduleStatus, Trigger,
-    WhyRequest,
+    GetRequest, HistoryEntry, HistoryRequest, ListRequest, ListResponse, Reason, ScheduleStatus,
+    Trigger, WhyRequest,
 };
 
 use super::schedules;
@@ -43,14 +43,24 @@ pub(super) struct NameArgs {
 
 /// Lists schedules.
 pub(super) async fn ls(session: &Session, args: &LsArgs) -> Result<u8, Failure> {
-    let request = ListRequest {
+    let mut request = ListRequest {
         tenant: match args.all_tenants {
             true => "*".to_owned(),
             false => session.tenant(),
         },
+        ..Default::default()
     };
-    let list = async |node: &client::Node| schedules(node).list(node.unary(request.clone())).await;
-    let answer = session.ask(list).await?;
+    let mut answer = ListResponse::default();
+    loop {
+        let list =
+            async |node: &client::Node| schedules(node).list(node.unary(request.clone())).await;
+        let page = session.ask(list).await?;
+        answer.schedules.extend(page.schedules);
+        if page.next_page_token.is_empty() {
+            break;
+        }
+        request.page_token = page.next_page_token;
+    }
     let format = args.output.output;
     match format {
         Format::Json | Format::Yaml => print_message(format, &answer)?,
@@ -70,13 +80,15 @@ pub(super) async fn ls(session: &Session, args: &LsArgs) -> Result<u8, Failure> 
 }
 
 fn table(schedules: &[ScheduleStatus], tenants: bool) -> Table {
-    let mut headings = vec!["NAME", "WHEN", "STATE", "RUN", "LAST END", "OWNER", "WHY"];
+    let mut headings = vec![
+        "NAME", "KIND", "READY", "WHEN", "STATE", "RUN", "LAST END", "OWNER", "WHY",
+    ];
     if tenants {
         headings.insert(0, "TENANT");
     }
     let mut table = Table::new(&headings)
         .right(&["RUN"])
-        .first_to_go(&["OWNER", "LAST END"]);
+        .first_to_go(&["OWNER", "LAST END", "KIND"]);
     for it in schedules {
         let why = it.why.clone().unwrap_or_default();
         let last = it.last.as_ref().map(|last| {
@@ -85,6 +97,8 @@ fn table(schedules: &[ScheduleStatus], tenants: bool) -> Table {
         });
         let mut row = vec![
             it.name.as_str().into(),
+            kind(it).into(),
+            format!("{}/{}", it.ready, it.wanted).into(),
             when(it).into(),
             state(why.cause()).into(),
             it.number.to_string().into(),
@@ -100,6 +114,12 @@ fn table(schedules: &[ScheduleStatus], tenants: bool) -> Table {
     table
 }
 
+/// What it was made from.
+fn kind(status: &ScheduleStatus) -> &str {
+    let kind = status.spec.as_ref().map(|spec| spec.kind.as_str());
+    kind.filter(|kind| !kind.is_empty()).unwrap_or("-")
+}
+
 /// When it runs, in a few words.
 fn when(status: &ScheduleStatus) -> String {
     let spec = status.spec.as_ref();
@@ -111,6 +131,7 @@ fn when(status: &ScheduleStatus) -> String {
         Some(Said::At(time)) => format!("at {}", format_instant(Some(time))),
         Some(Said::After(after)) => format!("after {}", after.schedule),
         Some(Said::Lax(_)) => "lax".to_owned(),
+        Some(Said::Boot(_)) => "at boot".to_owned(),
     }
 }
 
@@ -127,6 +148,11 @@ fn state(cause: Cause) -> &'static str {
         Cause::Pressure | Cause::Window | Cause::Overlap => "waiting",
         Cause::Succeeded => "succeeded",
         Cause::Failed => "failed",
+        Cause::Rolling => "rolling",
+        Cause::Hangs => "hangs",
+        Cause::Leaving => "leaving",
+        Cause::Elsewhere => "elsewhere",
+        Cause::Broken => "broken",
     }
 }
 
@@ -177,11 +203,14 @@ pub(super) async fn describe(session: &Session, args: &NameArgs) -> Result<u8, F
         return Ok(0);
     }
     print(&facts(&it).render(session.style))?;
-    let mut runs = Table::new(&["RUN", "PATH", "BECAUSE", "BEGAN"]).right(&["RUN"]);
+    let mut runs =
+        Table::new(&["RUN", "PATH", "READY", "REVISION", "BECAUSE", "BEGAN"]).right(&["RUN"]);
     for run in &it.runs {
         runs.push(vec![
             run.number.to_string().into(),
             run.path.as_str().into(),
+            if run.ready { "yes" } else { "no" }.into(),
+            run.revision.to_string().into(),
             because(run.trigger()).into(),
             format_instant(run.began.as_ref()).into(),
         ]);
@@ -222,6 +251,16 @@ fn facts(it: &ScheduleStatus) -> Table {
     say("why", words(&why));
     if let Some(last) = &it.last {
         say("last", format!("{}: {}", outcome(last), last.message));
+    }
+    say("ready", format!("{} of {}", it.ready, it.wanted));
+    let revisions: Vec<_> = it
+        .revisions
+        .iter()
+        .map(|it| it.number.to_string())
+        .collect();
+    if revisions.len() > 1 {
+        let all = revisions.join(", ");
+        say("revision", format!("{} of {all}", it.revision));
     }
     say("generation", it.generation.to_string());
     say("created", format_instant(it.created.as_ref()));

@@ -26,6 +26,7 @@ fn draft(message: wire::ExecutableSpec) -> Result<Draft> {
     Ok(Draft {
         argv: message.argv,
         env: message.env,
+        secret_env: Default::default(),
         cwd: message.cwd,
         user: message.user,
         group: message.group,
@@ -119,7 +120,7 @@ fn log_policy(message: wire::LogPolicy) -> Result<LogPolicy> {
 pub fn to_spec(draft: &Draft) -> wire::ExecutableSpec {
     wire::ExecutableSpec {
         argv: draft.argv.clone(),
-        env: draft.env.clone(),
+        env: shown(&draft.env, &draft.secret_env),
         cwd: draft.cwd.clone(),
         user: draft.user.clone(),
         group: draft.group.clone(),
@@ -194,4 +195,19 @@ fn to_seccomp(seccomp: &Seccomp) -> wire::Seccomp {
         errno: seccomp.errno.clone(),
         custom: seccomp.custom.clone(),
     }
+}
+
+/// An environment, without the texts that are never shown.
+pub(super) fn shown(
+    env: &std::collections::BTreeMap<String, String>,
+    secret: &std::collections::BTreeSet<String>,
+) -> std::collections::BTreeMap<String, String> {
+    let text = |name: &String, text: &String| match secret.contains(name) {
+        true => super::HIDDEN.to_owned(),
+        false => text.clone(),
+    };
+    let pairs = env.iter();
+    pairs
+        .map(|(name, it)| (name.clone(), text(name, it)))
+        .collect()
 }

@@ -5,6 +5,9 @@
 //!
 //! What is not here: permission (`identity`), and whether an object exists (`runtime`).
 
+/// What is shown in place of a text that is never shown.
+pub(crate) const HIDDEN: &str = "(hidden)";
+
 pub mod cell;
 pub mod executable;
 mod launch;

@@ -23,10 +23,12 @@ pub fn to_object(object: &Object) -> wire::Object {
 
 /// The message of an executable's status.
 pub fn to_executable(status: &ExecutableStatus) -> wire::ExecutableStatus {
+    let mut effective = executable::to_spec(&status.effective);
+    effective.env = executable::shown(&effective.env, &status.spec.secret_env);
     wire::ExecutableStatus {
         meta: Some(to_meta(&status.meta)),
         spec: Some(executable::to_spec(&status.spec)),
-        effective: Some(executable::to_spec(&status.effective)),
+        effective: Some(effective),
         state: to_state(status.state).into(),
         conditions: status.conditions.iter().map(to_condition).collect(),
         pid: status.pid.unwrap_or(0),

@@ -64,8 +64,11 @@ fn what_only_reads_is_marked_in_the_protos() {
         "pod.Watch",
         "schedule.Get",
         "schedule.List",
+        "schedule.Watch",
         "schedule.History",
         "schedule.Why",
+        "schedule.GetConfig",
+        "schedule.ListConfigs",
         "schedule.ListUnits",
         "schedule.GetUnit",
     ];

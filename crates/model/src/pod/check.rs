@@ -258,7 +258,7 @@ fn check_env(env: &[EnvVar]) -> Result<()> {
         if !names.insert(&variable.name) {
             return Err(Error::invalid(field, "is given twice"));
         }
-        if let super::env::From::Value(text) = &variable.from
+        if let super::env::From::Value(text) | super::env::From::Secret(text) = &variable.from
             && text.contains('\0')
         {
             return Err(Error::invalid(
@@ -447,11 +447,17 @@ mod tests {
             }),
             ("volumes[0].files.files[\"/x\"]", |pod| {
                 let files = [("/x".to_owned(), String::new())].into();
-                pod.volumes[0].source = Source::Files(Files { files, mode: None });
+                pod.volumes[0].source = Source::Files(Files {
+                    files,
+                    ..Files::default()
+                });
             }),
             ("", |pod| {
                 let files = [("x".to_owned(), "y".repeat(MAX_WEIGHT))].into();
-                pod.volumes[0].source = Source::Files(Files { files, mode: None });
+                pod.volumes[0].source = Source::Files(Files {
+                    files,
+                    ..Files::default()
+                });
             }),
         ];
         PodSpec::try_from(pod()).unwrap();
@@ -472,7 +478,10 @@ mod tests {
             }),
             ("volumes[0].files.files[\"..data\"]", |pod| {
                 let files = [("..data".to_owned(), String::new())].into();
-                pod.volumes[0].source = Source::Files(Files { files, mode: None });
+                pod.volumes[0].source = Source::Files(Files {
+                    files,
+                    ..Files::default()
+                });
             }),
         ];
         all_refused(&cases);

@@ -2,7 +2,7 @@
 //! The environment of a container: values, facts of the pod, and variables made of others, as
 //! Kubernetes expands them (`$(NAME)`; `$$` is `$`; an unknown name stays as it is written).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +25,8 @@ pub struct EnvVar {
 pub enum From {
     /// A text with variables in it.
     Value(String),
+    /// The same, which is never shown.
+    Secret(String),
     /// A fact.
     Fact(Fact),
 }
@@ -89,6 +91,17 @@ pub struct Expanded {
     pub entrypoint: Vec<String>,
     /// The arguments.
     pub args: Vec<String>,
+    /// Variables that are never shown: secrets, and what is made of them.
+    pub secret: BTreeSet<String>,
+}
+
+/// Whether a variable is a secret, or made of one.
+fn hides(from: &From, secret: &BTreeSet<String>) -> bool {
+    match from {
+        From::Secret(_) => true,
+        From::Value(text) => secret.iter().any(|it| text.contains(&format!("$({it})"))),
+        From::Fact(_) => false,
+    }
 }
 
 /// Fills facts and variables in.
@@ -99,9 +112,13 @@ pub struct Expanded {
 pub fn expand(container: &Container, facts: &Facts) -> Result<Expanded> {
     let mut left = MAX_PROGRAM_WEIGHT;
     let mut env = BTreeMap::new();
+    let mut secret = BTreeSet::new();
     for variable in &container.env {
+        if hides(&variable.from, &secret) {
+            secret.insert(variable.name.clone());
+        }
         let value = match &variable.from {
-            From::Value(text) => replaced(text, &env, &mut left)?,
+            From::Value(text) | From::Secret(text) => replaced(text, &env, &mut left)?,
             From::Fact(fact) => facts.text(*fact, &container.needs),
         };
         env.insert(variable.name.clone(), value);
@@ -114,6 +131,7 @@ pub fn expand(container: &Container, facts: &Facts) -> Result<Expanded> {
         entrypoint: words(&container.entrypoint)?,
         args: words(&container.args)?,
         env,
+        secret,
     })
 }
 

@@ -68,6 +68,7 @@ fn check_volumes(old: &[Volume], new: &[Volume]) -> Result<()> {
         let without = |volume: &Volume| match &volume.source {
             Source::Files(files) => Source::Files(Files {
                 mode: files.mode,
+                secret: files.secret,
                 ..Files::default()
             }),
             other => other.clone(),
@@ -113,7 +114,13 @@ mod tests {
                 ..Container::default()
             }],
             volumes: vec![
-                volume("conf", Source::Files(Files { files, mode: None })),
+                volume(
+                    "conf",
+                    Source::Files(Files {
+                        files,
+                        ..Files::default()
+                    }),
+                ),
                 volume("data", Source::Empty(Empty::default())),
             ],
             ..Draft::default()
@@ -135,7 +142,10 @@ mod tests {
             |pod| pod.containers[0].needs.memory_limit_bytes = Some(32 << 20),
             |pod| {
                 let files = [("b".to_owned(), "2".to_owned())].into();
-                pod.volumes[0].source = Source::Files(Files { files, mode: None });
+                pod.volumes[0].source = Source::Files(Files {
+                    files,
+                    ..Files::default()
+                });
             },
         ];
         fine.into_iter().for_each(|change| changed(change).unwrap());

@@ -70,6 +70,9 @@ pub struct Files {
     /// `None`: 0o644.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub mode: Option<u32>,
+    /// What is in them is never shown.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub secret: bool,
 }
 
 impl Files {

@@ -14,7 +14,14 @@
 //! A [`spec::Spec`] is the wish, a [`state::State`] what is known of it; [`steps::advance`] makes
 //! effects of the two. The state is all that is remembered: a new daemon goes on from it.
 
+mod check;
 pub mod cron;
+pub mod crontab;
+pub mod cycle;
+mod events;
+pub mod given;
+pub mod manifest;
+pub mod many;
 mod refusal;
 pub mod request;
 mod shape;

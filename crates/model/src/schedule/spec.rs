@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a user wishes of a schedule. A [`Draft`] is data; a [`Spec`] is a draft that was checked.
 
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::cron::{self, Pattern};
+use super::check;
+use super::given::Given;
+use super::many::{Job, Replicas};
 use crate::cell::CellSpec;
-use crate::error::{Error, Result, Within};
+use crate::error::{Error, Result};
 use crate::executable::ExecutableSpec;
 use crate::label::Labels;
 use crate::name::Label;
@@ -58,6 +61,9 @@ pub enum Work {
         labels: Labels,
         /// The pod.
         spec: Box<PodSpec>,
+        /// What it is given from elsewhere when a run begins.
+        #[serde(default, skip_serializing_if = "crate::is_default")]
+        given: Vec<Given>,
     },
 }
 
@@ -97,6 +103,8 @@ pub enum When {
     },
     /// Once, when the node has room.
     Lax(Lax),
+    /// Once after each boot of the node, of those to come.
+    Boot,
 }
 
 /// When a node counts as idle enough.
@@ -236,6 +244,57 @@ pub struct Draft {
     /// What must be before a run begins.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub needs: Vec<Need>,
+    /// So many runs go on, and are replaced a few at a time.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub replicas: Option<Replicas>,
+    /// So many runs must succeed.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub job: Option<Job>,
+    /// Nothing begins by itself. A job's runs end.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub suspended: bool,
+    /// A time that nobody saw for longer is skipped, also where others are made up for.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub start_within: Option<Duration>,
+    /// Of runs that succeeded: how many are kept, with their records and logs. `None`: as
+    /// `history` says.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub keep_succeeded: Option<u32>,
+    /// Of runs that failed.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub keep_failed: Option<u32>,
+    /// It runs on a node with such labels alone.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub node_labels: BTreeMap<String, String>,
+    /// What it was made from, as `Deployment`; empty: nothing that has a name.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub kind: String,
+}
+
+impl Draft {
+    /// What runs, when, and otherwise the defaults.
+    pub fn new(work: Work, when: When) -> Self {
+        Self {
+            work,
+            when,
+            node: String::new(),
+            restart: Restart::No,
+            backoff: Backoff::default(),
+            start_limit: None,
+            overlap: Overlap::Forbid,
+            missed: None,
+            history: None,
+            needs: Vec::new(),
+            replicas: None,
+            job: None,
+            suspended: false,
+            start_within: None,
+            keep_succeeded: None,
+            keep_failed: None,
+            node_labels: BTreeMap::new(),
+            kind: String::new(),
+        }
+    }
 }
 
 /// A checked draft.
@@ -251,6 +310,12 @@ impl Deref for Spec {
     }
 }
 
+impl AsRef<Spec> for Spec {
+    fn as_ref(&self) -> &Spec {
+        self
+    }
+}
+
 impl From<Spec> for Draft {
     fn from(spec: Spec) -> Self {
         spec.0
@@ -261,35 +326,12 @@ impl TryFrom<Draft> for Spec {
     type Error = Error;
 
     fn try_from(draft: Draft) -> Result<Self> {
-        check_work(&draft.work).within("work")?;
-        check_when(&draft)?;
-        check_times(&draft)?;
-        if draft.history.is_some_and(|n| n > MAX_HISTORY) {
-            return Err(Error::invalid(
-                "history",
-                format!("must be at most {MAX_HISTORY}"),
-            ));
-        }
-        if draft.needs.len() > MAX_NEEDS {
-            return Err(Error::invalid(
-                "needs",
-                format!("has more than {MAX_NEEDS} entries"),
-            ));
-        }
-        check_weight(&draft)?;
+        check::check(&draft)?;
         Ok(Self(draft))
     }
 }
 
 impl Spec {
-    /// The other schedule whose ends this one follows.
-    pub fn follows(&self) -> Option<&Label> {
-        match &self.when {
-            When::After { schedule, .. } => Some(schedule),
-            _ => None,
-        }
-    }
-
     /// How many ends are kept.
     pub fn history(&self) -> u32 {
         self.history.unwrap_or(DEFAULT_HISTORY)
@@ -307,6 +349,11 @@ impl Spec {
     /// Whether it is over for good once a run has ended that isn't run again.
     pub fn is_once(&self) -> bool {
         matches!(self.when, When::Now | When::At(_) | When::Lax(_))
+    }
+
+    /// Whether the times of it come by themselves.
+    pub fn is_cron(&self) -> bool {
+        matches!(self.when, When::Cron { .. })
     }
 }
 
@@ -331,114 +378,4 @@ impl Backoff {
     pub fn stable(&self) -> Duration {
         self.stable.unwrap_or(Duration::from_secs(600))
     }
-}
-
-fn check_weight(draft: &Draft) -> Result<()> {
-    let json = serde_json::to_vec(draft);
-    let json = json.map_err(|e| Error::internal(format!("a spec can't be kept: {e}")))?;
-    if json.len() <= MAX_WEIGHT {
-        return Ok(());
-    }
-    let (size, most) = (json.len(), MAX_WEIGHT >> 10);
-    let problem = format!("takes {size} bytes; a schedule may take {most} KiB");
-    let error = Error::invalid("", problem);
-    Err(error.hint("put large files and environments into an image or a folder"))
-}
-
-fn check_work(work: &Work) -> Result<()> {
-    let programs = match work {
-        Work::Executable { program, .. } => std::slice::from_ref(&**program),
-        Work::Cell { programs, .. } => programs.as_slice(),
-        Work::Pod { .. } => return Ok(()),
-    };
-    if programs.is_empty() || programs.len() > MAX_PROGRAMS {
-        let problem = format!("must have 1 to {MAX_PROGRAMS} entries");
-        return Err(Error::invalid("cell.executables", problem));
-    }
-    for (i, program) in programs.iter().enumerate() {
-        let field = |name: &str| match work {
-            Work::Executable { .. } => format!("executable.executable.{name}"),
-            _ => format!("cell.executables[{i}].executable.{name}"),
-        };
-        if programs.iter().take(i).any(|it| it.name == program.name) {
-            return Err(Error::invalid(field("ref.path"), "is there twice"));
-        }
-        if program.spec.auto_remove {
-            let problem = "is not for runs of a schedule: they are removed as their history is";
-            return Err(Error::invalid(field("spec.auto_remove"), problem));
-        }
-    }
-    Ok(())
-}
-
-fn check_when(draft: &Draft) -> Result<()> {
-    match &draft.when {
-        When::Cron { pattern, zone } => {
-            let checked = Pattern::new(pattern, zone).within("cron")?;
-            if checked.after(Timestamp(0)).is_none() {
-                return Err(Error::invalid("cron.pattern", "matches no time at all"));
-            }
-        }
-        When::Lax(lax) => check_lax(lax).within("lax")?,
-        When::Now | When::At(_) | When::After { .. } => {}
-    }
-    let repeats = matches!(draft.when, When::Cron { .. } | When::After { .. });
-    if repeats && draft.restart == Restart::Always {
-        let error = Error::invalid("restart", "ALWAYS is not for what runs again and again");
-        return Err(error.hint("write ON_FAILURE, or run it NOW"));
-    }
-    Ok(())
-}
-
-fn check_lax(lax: &Lax) -> Result<()> {
-    for (name, most) in [("cpu", lax.cpu), ("memory", lax.memory), ("io", lax.io)] {
-        if most.is_some_and(|most| most > 100) {
-            return Err(Error::invalid(name, "must be at most 100 per cent"));
-        }
-    }
-    if let Some(window) = &lax.window {
-        cron::zone(&window.zone).within("window")?;
-        if window.from >= 1440 || window.to >= 1440 || window.from == window.to {
-            let problem = "must be two different minutes of the day, 00:00 to 23:59";
-            return Err(Error::invalid("window", problem));
-        }
-    }
-    Ok(())
-}
-
-fn check_times(draft: &Draft) -> Result<()> {
-    let Backoff {
-        first,
-        most,
-        stable,
-    } = draft.backoff;
-    let quiet = match &draft.when {
-        When::Lax(lax) => lax.quiet_for,
-        _ => None,
-    };
-    let within = draft.start_limit.map(|limit| limit.within);
-    let times = [
-        ("backoff.first", first),
-        ("backoff.most", most),
-        ("backoff.stable", stable),
-        ("start_limit.within", within),
-        ("lax.quiet_for", quiet),
-    ];
-    for (field, time) in times {
-        if time.is_some_and(|time| time > LONGEST) {
-            return Err(Error::invalid(field, "must be at most 30 days"));
-        }
-    }
-    for (field, time) in [("backoff.first", first), ("backoff.most", most)] {
-        if time.is_some_and(|time| time < LEAST_BACKOFF) {
-            return Err(Error::invalid(field, "must be at least 100 ms"));
-        }
-    }
-    if let Some(limit) = draft.start_limit
-        && (!(1..=100).contains(&limit.starts) || limit.within.is_zero())
-    {
-        let problem = "must be 1 to 100 starts within more than no time";
-        return Err(Error::invalid("start_limit", problem));
-    }
-    Ok(())
 }

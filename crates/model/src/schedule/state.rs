@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is known of a schedule, and how an [`Event`] changes it. All of it is kept: what a daemon
-//! has decided, the next one goes on with.
+//! What is known of a schedule. All of it is kept: what a daemon has decided, the next one goes on
+//! with. How an [`Event`] changes it is in `events`.
+
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
 pub use super::refusal::RefusalKind;
 pub use super::shape::Shape;
-use super::spec::{Restart, Spec, When};
 use crate::exit::How;
-use crate::name::Uid;
+use crate::name::{Label, Tenant, Uid};
 use crate::time::Timestamp;
 
 /// See the module.
@@ -37,8 +38,32 @@ pub struct State {
     pub limited: bool,
     /// Nothing comes any more.
     pub done: bool,
-    /// Of the schedule that it comes after: which one, and the last run that is accounted for.
-    pub after: Option<(Uid, u64)>,
+    /// Of the schedule that it comes after: what is accounted for.
+    pub followed: Option<Followed>,
+    /// Ends of that one that were seen and not yet dealt with.
+    pub owed: u32,
+    /// How many runs have ended; of jobs, how many jobs.
+    pub ended: u64,
+    /// How many of those succeeded.
+    pub succeeded: u64,
+    /// The number of the template that new runs are made by.
+    pub revision: u64,
+    /// The templates that are kept, oldest first, the current one among them.
+    pub revisions: Vec<Revision>,
+    /// The last template of which all replicas were ready.
+    pub stable: Option<u64>,
+    /// How many replicas of older templates are wanted yet.
+    pub old_wanted: u32,
+    /// How far the replacement of replicas has come; `None`: none goes on.
+    pub progress: Option<Progress>,
+    /// Jobs that go on.
+    pub jobs: Vec<JobState>,
+    /// The number of the last job.
+    pub job_numbers: u64,
+    /// The boot of the node whose start is accounted for.
+    pub boot: Option<String>,
+    /// Somebody has removed it: its runs end, and then it goes.
+    pub leaving: Option<Leaving>,
     /// Why the last start was refused.
     pub refusal: Option<Refusal>,
 }
@@ -94,6 +119,121 @@ pub struct Run {
     pub began: Option<Timestamp>,
     /// Asked to end; why.
     pub stopping: Option<Stopping>,
+    /// The template that it was made by.
+    #[serde(default)]
+    pub revision: u64,
+    /// The job that it is of.
+    #[serde(default)]
+    pub job: Option<u64>,
+    /// Its index in that job.
+    #[serde(default)]
+    pub index: Option<u32>,
+    /// Since when it is as others may need it: it goes on, and a pod is ready.
+    #[serde(default)]
+    pub ready: Option<Timestamp>,
+    /// The last change of the configs that it was given.
+    #[serde(default)]
+    pub configs: u64,
+}
+
+impl Run {
+    /// One that is about to begin.
+    pub fn new(number: u64, shape: Shape, due: Due) -> Self {
+        Self {
+            number,
+            shape,
+            due,
+            began: None,
+            stopping: None,
+            revision: 0,
+            job: None,
+            index: None,
+            ready: None,
+            configs: 0,
+        }
+    }
+}
+
+/// A template that is kept.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Revision {
+    /// Counts the changes of the work, and restarts of all.
+    pub number: u64,
+    /// When it became the wish.
+    pub at: Timestamp,
+    /// What its runs are made of.
+    pub shape: Shape,
+}
+
+/// What is accounted for of a schedule that is followed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Followed {
+    /// Which one.
+    pub uid: Uid,
+    /// Its runs that had ended.
+    pub ended: u64,
+    /// Its runs that had succeeded.
+    pub succeeded: u64,
+}
+
+/// How far a replacement has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Progress {
+    /// When it came further.
+    pub at: Timestamp,
+    /// New ones that count.
+    pub available: u32,
+    /// Old ones that are there.
+    pub old: u32,
+    /// It has hung for too long.
+    pub hangs: bool,
+}
+
+/// A job that goes on.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct JobState {
+    /// Grows by one with each job of the schedule.
+    pub number: u64,
+    /// Why there is one.
+    pub due: Due,
+    /// When it began.
+    pub began: Timestamp,
+    /// Runs that succeeded.
+    #[serde(default)]
+    pub succeeded: u32,
+    /// Runs that failed.
+    #[serde(default)]
+    pub failed: u32,
+    /// Indexes that are done.
+    #[serde(default)]
+    pub done: BTreeSet<u32>,
+    /// It ends, and why.
+    #[serde(default)]
+    pub ends: Option<JobEnd>,
+}
+
+/// Why a job ends before its runs have.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobEnd {
+    /// It has failed; why, in words.
+    Failed(String),
+    /// Another one takes its place.
+    Replaced,
+}
+
+/// Who has removed it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Leaving {
+    /// The user's tenant.
+    pub tenant: Tenant,
+    /// The user.
+    pub user: Label,
+    /// When.
+    pub at: Timestamp,
+    /// What the last try has failed with.
+    #[serde(default)]
+    pub failed: Option<String>,
 }
 
 /// Why a run was asked to end.
@@ -104,6 +244,8 @@ pub enum Stopping {
     Replaced,
     /// By a user.
     Hand,
+    /// There are more than are wanted.
+    Surplus,
 }
 
 /// How a run ended.
@@ -153,8 +295,14 @@ pub enum Event {
     StopAsked(u64, String),
     /// What [`Event::StopAsked`] told of, in the same words, came to nothing.
     StopFailed(u64, String),
-    /// The spec is another one.
-    Declared,
+    /// The spec is another one; whether what it runs is, too.
+    Declared(bool),
+    /// A user has removed it.
+    Removed(Leaving),
+    /// Its removal has failed; with what.
+    NotRemoved(String),
+    /// What a run was given could not be brought up to date.
+    NotRefreshed(u64),
 }
 
 /// A line of the history.
@@ -192,265 +340,6 @@ pub enum Outcome {
     Refused,
     /// It went with the node.
     Lost,
-}
-
-impl State {
-    /// Of a schedule that is declared now.
-    pub fn new(spec: &Spec, now: Timestamp) -> Self {
-        let mut state = Self {
-            since: now,
-            ..Self::default()
-        };
-        state.begin(spec, now);
-        state
-    }
-
-    /// What runs by itself is wanted.
-    fn begin(&mut self, spec: &Spec, now: Timestamp) {
-        self.done = false;
-        let by_itself = matches!(spec.when, When::Now | When::Lax(_));
-        if by_itself && self.runs.is_empty() && self.due.is_none() {
-            self.want(now, Trigger::Declared, 0);
-        }
-    }
-
-    pub(super) fn want(&mut self, at: Timestamp, by: Trigger, attempt: u32) {
-        self.due = Some(Due { at, by, attempt });
-    }
-
-    /// What was held back is so no more.
-    fn release(&mut self) {
-        self.limited = false;
-        self.starts.clear();
-        self.held_until = None;
-        self.in_a_row = 0;
-        self.refusal = None;
-    }
-
-    /// Takes an event in. Returns a line of the history, where it makes one.
-    pub fn happened(&mut self, spec: &Spec, event: Event, now: Timestamp) -> Option<Entry> {
-        match event {
-            Event::Paused(by) => {
-                self.paused.get_or_insert(Pause { by, at: now });
-                None
-            }
-            Event::Resumed => {
-                self.release();
-                if self.paused.take().is_some() {
-                    self.since = now;
-                }
-                // What has done its work stays done.
-                let over = self.done && self.last.as_ref().is_some_and(|last| last.success);
-                if !over {
-                    self.begin(spec, now);
-                }
-                None
-            }
-            Event::Triggered => {
-                self.release();
-                self.want(now, Trigger::Hand, 0);
-                None
-            }
-            Event::Declared => {
-                self.declared(spec, now);
-                None
-            }
-            Event::Began(number) => {
-                self.refusal = None;
-                if let Some(run) = self.run(number) {
-                    run.began.get_or_insert(now);
-                }
-                None
-            }
-            Event::NotBegun(number) => {
-                let run = self.take(number)?;
-                self.due.get_or_insert(run.due);
-                None
-            }
-            Event::Refused(number, kind, words) => self.refused(spec, number, kind, words, now),
-            Event::Ended(number, success, words) => {
-                let run = self.take(number)?;
-                Some(self.ended(spec, &run, success, words, now))
-            }
-            Event::Lost(number) => {
-                let run = self.take(number)?;
-                Some(self.lost(spec, &run, now))
-            }
-            Event::StopAsked(number, by) => {
-                let run = self.run(number)?;
-                run.stopping = Some(Stopping::Hand);
-                // The wish ends with the run; where there are to be more, only this one does.
-                if spec.is_once() {
-                    self.paused.get_or_insert(Pause { by, at: now });
-                }
-                None
-            }
-            Event::StopFailed(number, by) => {
-                self.stop_failed(number, &by);
-                None
-            }
-        }
-    }
-
-    fn declared(&mut self, spec: &Spec, now: Timestamp) {
-        self.release();
-        self.since = now;
-        self.due = None;
-        self.after = None;
-        for run in &mut self.runs {
-            // What is to run now runs as the new spec says.
-            if spec.when == When::Now {
-                run.stopping.get_or_insert(Stopping::Replaced);
-            }
-        }
-        self.done = false;
-        if matches!(spec.when, When::Now | When::Lax(_)) {
-            self.want(now, Trigger::Declared, 0);
-        }
-    }
-
-    fn stop_failed(&mut self, number: u64, by: &str) {
-        if let Some(run) = self.run(number)
-            && run.stopping == Some(Stopping::Hand)
-        {
-            run.stopping = None;
-            self.paused.take_if(|pause| pause.by == by);
-        }
-    }
-
-    fn run(&mut self, number: u64) -> Option<&mut Run> {
-        self.runs.iter_mut().find(|run| run.number == number)
-    }
-
-    fn take(&mut self, number: u64) -> Option<Run> {
-        let at = self.runs.iter().position(|run| run.number == number)?;
-        Some(self.runs.remove(at))
-    }
-
-    fn refused(
-        &mut self,
-        spec: &Spec,
-        number: u64,
-        kind: RefusalKind,
-        words: String,
-        now: Timestamp,
-    ) -> Option<Entry> {
-        let run = self.take(number)?;
-        if kind == RefusalKind::Spec {
-            return Some(self.ended(spec, &run, false, words, now));
-        }
-        let known = self.refusal.as_ref();
-        let same = known.is_some_and(|it| it.kind == kind && it.words == words);
-        self.hold(spec, now);
-        // The start limit counts what has begun.
-        self.starts.pop();
-        if run.stopping.is_none() {
-            self.due.get_or_insert(run.due);
-        }
-        if same {
-            return None;
-        }
-        let entry = entry(&run, Outcome::Refused, words.clone(), now);
-        self.refusal = Some(Refusal {
-            kind,
-            words,
-            at: now,
-        });
-        Some(entry)
-    }
-
-    /// The next start waits.
-    fn hold(&mut self, spec: &Spec, now: Timestamp) {
-        let wait = spec.backoff.wait(self.in_a_row);
-        self.in_a_row = self.in_a_row.saturating_add(1);
-        let wait = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
-        self.held_until = Some(Timestamp(now.0.saturating_add(wait)));
-    }
-
-    fn ended(
-        &mut self,
-        spec: &Spec,
-        run: &Run,
-        success: bool,
-        words: String,
-        now: Timestamp,
-    ) -> Entry {
-        self.last = Some(End {
-            number: run.number,
-            at: now,
-            success,
-            words: words.clone(),
-        });
-        let ran = run.began.map(|began| now.since(began)).unwrap_or_default();
-        if ran >= spec.backoff.stable() {
-            self.in_a_row = 0;
-        }
-        let again = match spec.restart {
-            Restart::No => false,
-            Restart::OnFailure => !success,
-            Restart::Always => true,
-        };
-        let stopped = run.stopping.is_some();
-        if stopped {
-            // The next one is wanted already, or none is.
-        } else if again && self.due.is_none() {
-            self.hold(spec, now);
-            self.again(run, now);
-        } else if spec.is_once() && self.due.is_none() && !ahead(spec, run) {
-            self.done = true;
-        }
-        let outcome = match (stopped, success) {
-            (true, _) => Outcome::Stopped,
-            (false, true) => Outcome::Succeeded,
-            (false, false) => Outcome::Failed,
-        };
-        entry(run, outcome, words, now)
-    }
-
-    fn lost(&mut self, spec: &Spec, run: &Run, now: Timestamp) -> Entry {
-        let words = "it went with the node".to_owned();
-        self.last = Some(End {
-            number: run.number,
-            at: now,
-            success: false,
-            words: words.clone(),
-        });
-        // Nothing of it is the workload's fault: at once.
-        self.in_a_row = 0;
-        self.held_until = None;
-        if run.stopping.is_some() {
-            // No other one is wanted for it.
-        } else if spec.restart == Restart::No {
-            self.done = spec.is_once() && self.due.is_none() && !ahead(spec, run);
-        } else if self.due.is_none() {
-            self.again(run, now);
-        }
-        entry(run, Outcome::Lost, words, now)
-    }
-
-    /// Another run in the place of one. A clock that was set back brings no time back with it.
-    fn again(&mut self, run: &Run, now: Timestamp) {
-        let attempt = run.due.attempt.saturating_add(1);
-        self.want(now.max(run.due.at), Trigger::Restart, attempt);
-    }
-}
-
-/// A run that somebody asked for, and those that follow it, take nothing away from the time that is
-/// yet to come.
-fn ahead(spec: &Spec, run: &Run) -> bool {
-    matches!(spec.when, When::At(at) if run.due.at < at)
-}
-
-fn entry(run: &Run, outcome: Outcome, words: String, now: Timestamp) -> Entry {
-    Entry {
-        at: now,
-        number: run.number,
-        by: run.due.by,
-        due: run.due.at,
-        began: run.began,
-        outcome,
-        words,
-    }
 }
 
 /// The end of a program, for people.

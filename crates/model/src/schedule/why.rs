@@ -34,6 +34,16 @@ pub enum Why {
     Window,
     /// An earlier run must end first.
     Overlap(u64),
+    /// Replicas are replaced, or added; how far it has come, in words.
+    Rolling(String),
+    /// That hangs; since how far, in words.
+    Hangs(String),
+    /// Somebody has removed it: what hinders that, in words.
+    Leaving(String),
+    /// It isn't for this node; why, in words.
+    Elsewhere(String),
+    /// The node's own fault; in words.
+    Broken(String),
     /// It has done what it was for; how it ended, in words.
     Done(bool, String),
 }
@@ -56,7 +66,12 @@ impl fmt::Display for Why {
             Why::Pressure(words) => f.write_str(words),
             Why::Window => f.write_str("it runs at another time of the day only"),
             Why::Overlap(number) => write!(f, "it waits for the end of run {number}"),
-            Why::Done(_, words) => f.write_str(words),
+            Why::Rolling(words)
+            | Why::Hangs(words)
+            | Why::Leaving(words)
+            | Why::Elsewhere(words)
+            | Why::Broken(words)
+            | Why::Done(_, words) => f.write_str(words),
         }
     }
 }

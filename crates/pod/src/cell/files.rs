@@ -112,7 +112,7 @@ mod tests {
         let pairs = pairs.map(|(path, text)| ((*path).to_owned(), (*text).to_owned()));
         Files {
             files: pairs.collect(),
-            mode: None,
+            ..Files::default()
         }
     }
 

@@ -150,8 +150,10 @@ fn within(
         false => container.group.clone(),
     };
     let oom = qos::oom_score_adj(qos::class(pod), &container.needs, around.node_bytes);
+    let expanded = expand(container, &around.facts)?;
     Ok(executable::Draft {
-        env: expand(container, &around.facts)?.env,
+        env: expanded.env,
+        secret_env: expanded.secret,
         cwd: container.cwd.clone(),
         user: or_pods(&container.user, &pod.user),
         group,

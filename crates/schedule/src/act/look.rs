@@ -110,7 +110,7 @@ impl Actor {
     }
 
     /// The pod of a run.
-    fn pod(&self, number: u64) -> Option<watch::Receiver<PodStatus>> {
+    pub(super) fn pod(&self, number: u64) -> Option<watch::Receiver<PodStatus>> {
         let run = self.run(number).ok()?;
         let status = self.ports.pods.seen(&self.named.tenant, &run)?;
         let own = self.number_of(&status.borrow().meta.labels) == Some(number);

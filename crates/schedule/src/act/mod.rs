@@ -2,6 +2,7 @@
 //! What is done for a schedule, each act with a permit on behalf of its owner that is decided just
 //! then. What is seen of its runs is in [`look`].
 
+mod give;
 mod look;
 
 use std::sync::Arc;
@@ -16,13 +17,15 @@ use model::name::{ObjectPath, Tenant, Uid};
 use model::object::{Kind, ObjectRef};
 use model::pod::request::{RemovePod, RunPod, StopPod, WaitFor as WaitForPod};
 use model::request::{Remove, RunCell, RunExecutable, Stop, WaitFor};
+use model::schedule::Work;
 use model::schedule::request::Named;
 use model::schedule::spec::Program;
-use model::schedule::state::Shape;
-use model::schedule::{Spec, When, Work};
+use model::schedule::state::{Run, Shape};
 use pod::Pods;
 use runtime::Runtime;
+use tokio::sync::Semaphore;
 
+use crate::configs::Configs;
 use crate::effects::{self, RUN_CELL, below};
 use crate::{OWNER, RUN};
 
@@ -57,6 +60,16 @@ pub(crate) struct Ports {
     pub(crate) pods: Pods,
     pub(crate) identity: Arc<Identity>,
     pub(crate) images: Arc<dyn Images>,
+    pub(crate) configs: Arc<Configs>,
+}
+
+/// A run that is to begin.
+pub(crate) struct Start {
+    pub(crate) run: Run,
+    /// What it is made by.
+    pub(crate) work: Work,
+    /// It has time.
+    pub(crate) lax: bool,
 }
 
 /// Acts for one schedule.
@@ -113,28 +126,56 @@ impl Actor {
         Ok(all)
     }
 
-    /// Begins a run. Where it fails, nothing is left.
-    pub(crate) async fn start(
+    /// A permit for all of a start, decided now.
+    fn permit_of_start(
         &self,
         owner: &UserKey,
-        spec: &Spec,
+        work: &Work,
+        run: &ObjectPath,
         number: u64,
-    ) -> Result<(), Error> {
-        let run = self.run(number)?;
-        let mut effects = self.effects_of_start(&spec.work, &run)?;
-        effects.extend(effects::at_name(&effects, &run, &self.named));
-        let permit = self.permit(owner, effects, &format!("run {number}"))?;
-        for root in Self::roots(&spec.work) {
-            let fetched = self.ports.images.fetch(&permit, &self.named.tenant, &root);
+    ) -> Result<Permit, Error> {
+        let mut effects = self.effects_of_start(work, run)?;
+        effects.extend(effects::at_name(&effects, run, &self.named));
+        self.permit(owner, effects, &format!("run {number}"))
+    }
+
+    /// Brings the images of a start. Whether there was anything to bring.
+    async fn fetch(&self, permit: &Permit, work: &Work) -> Result<bool, Error> {
+        let mut fetches = false;
+        for root in Self::roots(work) {
+            let tenant = &self.named.tenant;
+            fetches |= self.ports.images.effect(tenant, &root)?.is_some();
+            let fetched = self.ports.images.fetch(permit, tenant, &root);
             fetched.await.map_err(|e| match &e.object {
                 Some(_) => e,
                 None => e.about("image", root.image.clone()),
             })?;
         }
-        let lax = matches!(spec.when, When::Lax(_));
-        match &spec.work {
+        Ok(fetches)
+    }
+
+    /// Begins a run. Where it fails, nothing is left. A place among the tenant's `starts` is taken
+    /// once the images are there: a slow registry holds nobody else up.
+    pub(crate) async fn start(
+        &self,
+        owner: &UserKey,
+        start: &Start,
+        starts: &Semaphore,
+    ) -> Result<(), Error> {
+        let (number, lax) = (start.run.number, start.lax);
+        let run = self.run(number)?;
+        let work = self.made(start)?;
+        let mut permit = self.permit_of_start(owner, &start.work, &run, number)?;
+        let fetched = self.fetch(&permit, &work).await?;
+        // Closed never.
+        let _place = starts.acquire().await;
+        if fetched {
+            // That may have taken long.
+            permit = self.permit_of_start(owner, &start.work, &run, number)?;
+        }
+        match &work {
             Work::Executable { program, cell } => {
-                let part = permit.part(effects::start(&spec.work, &run)?)?;
+                let part = permit.part(effects::start(&work, &run)?)?;
                 let own_cell = Some((**cell).clone());
                 self.execute(part, &run, number, program, own_cell, lax)
                     .await
@@ -158,7 +199,7 @@ impl Actor {
                 let cell = (&run, cell.meta().uid);
                 self.fill(&permit, cell, number, programs, lax).await
             }
-            Work::Pod { labels, spec } => {
+            Work::Pod { labels, spec, .. } => {
                 let request = RunPod {
                     tenant: self.named.tenant.clone(),
                     path: run,

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a task does when a run has ended, or can't be made to.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use model::error::Error;
 use model::schedule::Work;
-use model::schedule::state::Event;
+use model::schedule::state::{Event, Outcome};
 use tokio::time::Instant;
 
 use super::{AGAIN, Happened, Task};
@@ -48,22 +49,41 @@ impl Task {
     /// Forgets what is older than the history.
     fn over(&mut self, number: u64) {
         self.stops.remove(&number);
-        // A pod that has ended costs a process.
-        let keep = match self.wish.spec.work {
-            Work::Pod { .. } => u64::from(self.wish.spec.history()).min(1),
-            _ => u64::from(self.wish.spec.history()),
-        };
-        let last = number.saturating_sub(keep);
+        let kept = self.kept(number);
         let goes_on = |old: &u64| self.state.runs.iter().any(|run| run.number == *old);
         let old = self.actor.numbers();
         let old: Vec<_> = old
-            .range(..=last)
-            .filter(|it| !goes_on(it))
+            .range(..=number)
+            .filter(|it| !goes_on(it) && !kept.contains(it))
             .take(FORGET)
             .collect();
         for number in old {
             self.forget(*number, false);
         }
+    }
+
+    /// The runs whose records stay, when one has ended.
+    fn kept(&self, number: u64) -> BTreeSet<u64> {
+        let spec = &self.wish.spec;
+        let ends = self.history.iter().rev().filter(|it| it.number > 0);
+        if spec.keep_succeeded.is_none() && spec.keep_failed.is_none() {
+            // A pod that has ended costs a process.
+            let most = match spec.work {
+                Work::Pod { .. } => spec.history().min(1),
+                Work::Executable { .. } | Work::Cell { .. } => spec.history(),
+            };
+            return (number.saturating_sub(most.into()) + 1..=number).collect();
+        }
+        let of = |success: bool, most: Option<u32>| {
+            let most = usize::try_from(most.unwrap_or_else(|| spec.history()));
+            let ends = ends.clone();
+            ends.filter(move |it| (it.outcome == Outcome::Succeeded) == success)
+                .map(|it| it.number)
+                .take(most.unwrap_or(usize::MAX))
+        };
+        of(true, spec.keep_succeeded)
+            .chain(of(false, spec.keep_failed))
+            .collect()
     }
 
     /// Removes what is left of a run.

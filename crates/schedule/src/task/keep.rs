@@ -64,9 +64,6 @@ impl Task {
 
     /// Writes what has changed. What can't be written now is written later.
     pub(super) async fn keep(&mut self) {
-        if self.removing.is_some() {
-            return;
-        }
         let written = tokio::time::timeout(WRITE, self.write()).await;
         let late = || Err(Error::internal("the store does not answer"));
         let failed = written.unwrap_or_else(|_| late()).err();
@@ -103,39 +100,10 @@ impl Task {
     pub(super) async fn keep_wish(&mut self) -> Result<(), Error> {
         let row = kept::row(&self.wish, &self.state)?;
         let state = row.state.clone();
-        self.store.put_schedule(row).await?;
+        let (work, revisions) = kept::revisions(&self.wish, &self.state)?;
+        self.store.put_schedule(row, work, revisions).await?;
         self.keep.written = state;
         Ok(())
-    }
-
-    /// The schedule goes from the store. Whether it has; who waits is told otherwise.
-    pub(super) async fn forgotten(&mut self) -> bool {
-        let permit = self.removing.as_ref().map(|removing| &removing.permit);
-        for number in self.actor.pods() {
-            let removed = self.actor.forget(&self.wish.owner, number, permit, true);
-            if let Err(error) = removed.await {
-                return self.stays(error);
-            }
-        }
-        let named = &self.wish.named;
-        let (tenant, name) = (named.tenant.to_string(), named.name.to_string());
-        match self.store.remove_schedule(tenant, name).await {
-            Ok(()) => true,
-            Err(error) => self.stays(error.into()),
-        }
-    }
-
-    /// It was not removed: who waits for that is told.
-    pub(super) fn stays(&mut self, error: Error) -> bool {
-        if let Some(removing) = self.removing.take() {
-            // Nobody wants its runs to end any more.
-            for run in &mut self.state.runs {
-                let before = removing.stopping.get(&run.number);
-                run.stopping = before.copied().unwrap_or_default();
-            }
-            let _ = removing.reply.send(Err(error));
-        }
-        false
     }
 
     /// Shows what is known.
@@ -149,6 +117,7 @@ impl Task {
             history: self.history.clone(),
             ready,
             unwritten: self.keep.behind,
+            lines: self.keep.lines,
         };
         let changed = self.status.send_if_modified(|published| {
             let changed = **published != status;
@@ -158,9 +127,8 @@ impl Task {
             changed
         });
         if changed {
-            self.yard
-                .news
-                .send_modify(|count| *count = count.wrapping_add(1));
+            self.feed.changed(&self.wish.named, self.wish.uid);
+            self.yard.tell();
         }
     }
 }

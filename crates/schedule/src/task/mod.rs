@@ -6,8 +6,10 @@
 //! What was decided is on its way to the disk before it is done. Where the disk takes nothing, it
 //! is done all the same, and written once that works.
 
+mod begin;
 mod ends;
 mod keep;
+mod leave;
 mod orders;
 mod sight;
 
@@ -17,11 +19,10 @@ use std::time::Duration;
 
 use identity::Permit;
 use model::error::Error;
-use model::schedule::state::{
-    Due, Entry, Event, RefusalKind, Run, Shape, State, Stopping, Trigger,
-};
-use model::schedule::steps::{self, Effect, Step};
-use model::schedule::{Spec, When, Why};
+use model::schedule::given;
+use model::schedule::state::{Due, Entry, Event, RefusalKind, Run, Shape, State, Trigger};
+use model::schedule::steps::{self, Effect};
+use model::schedule::{Spec, When, Work};
 use model::time::Timestamp;
 use store::Store;
 use tenants::Tenants;
@@ -30,8 +31,9 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::act::{Actor, Left, Look};
+use crate::feed::Feed;
+use crate::handle::Settings;
 use crate::kept::{Kept, Status, Wish};
-use crate::room::Room;
 use crate::yard::Yard;
 use sight::Around;
 
@@ -60,6 +62,16 @@ enum Happened {
     Changed(u64),
     /// A record went, or stays.
     Forgotten,
+    /// The files of a run could not be brought up to date.
+    NotRefreshed(u64),
+}
+
+/// How a task ends.
+pub(crate) enum Over {
+    /// The schedule was removed; who waits for that.
+    Removed(Option<oneshot::Sender<Result<(), Error>>>),
+    /// One of its jobs has panicked: what it was about isn't known.
+    Broke,
 }
 
 /// What a task begins with.
@@ -67,9 +79,11 @@ pub(crate) struct Beginning {
     pub(crate) actor: Actor,
     pub(crate) store: Store,
     pub(crate) tenants: Tenants,
-    pub(crate) room: Room,
+    pub(crate) settings: Arc<Settings>,
     pub(crate) yard: Arc<Yard>,
     pub(crate) others: Arc<dyn Others>,
+    pub(crate) feed: Arc<Feed>,
+    pub(crate) status: watch::Sender<Arc<Status>>,
     pub(crate) kept: Kept,
 }
 
@@ -85,10 +99,13 @@ pub(crate) struct Task {
     actor: Actor,
     store: Store,
     tenants: Tenants,
-    room: Room,
+    settings: Arc<Settings>,
     yard: Arc<Yard>,
     others: Arc<dyn Others>,
+    feed: Arc<Feed>,
     wish: Wish,
+    /// The work of the last revision that was rolled out whole, where it is another one.
+    stable: Option<(u64, Arc<Work>)>,
     state: State,
     history: Arc<VecDeque<Entry>>,
     keep: keep::Keeping,
@@ -99,14 +116,14 @@ pub(crate) struct Task {
     inbox: mpsc::Receiver<Order>,
     status: watch::Sender<Arc<Status>>,
     removing: Option<Removing>,
+    /// A removal that has failed is tried again then; how often it has.
+    leave_again: Option<(Instant, u32)>,
 }
 
-/// A removal that goes on: with the permit of who asked.
+/// A removal that somebody waits for: with the permit of who asked.
 struct Removing {
     permit: Permit,
     reply: oneshot::Sender<Result<(), Error>>,
-    /// What runs were asked before it, where it comes to nothing.
-    stopping: BTreeMap<u64, Option<Stopping>>,
 }
 
 /// A run that is being stopped.
@@ -125,30 +142,26 @@ impl Task {
             actor,
             store,
             tenants,
-            room,
+            settings,
             yard,
             others,
+            feed,
+            status,
             kept,
         } = beginning;
         let history = Arc::new(kept.history);
-        let first = Status {
-            wish: kept.wish.clone(),
-            state: kept.state.clone(),
-            why: Why::Starting,
-            history: history.clone(),
-            ready: false,
-            unwritten: false,
-        };
-        let (status, published) = watch::channel(Arc::new(first));
+        let published = status.subscribe();
         let (orders, inbox) = mpsc::channel(QUEUE);
         let task = Self {
             actor,
             store,
             tenants,
-            room,
+            settings,
             yard,
             others,
+            feed,
             wish: kept.wish,
+            stable: None,
             state: kept.state,
             history,
             keep: keep::Keeping::new(kept.lines),
@@ -158,6 +171,7 @@ impl Task {
             inbox,
             status,
             removing: None,
+            leave_again: None,
         };
         let handle = Handle {
             orders,
@@ -166,12 +180,13 @@ impl Task {
         (task, handle)
     }
 
-    /// Runs until the schedule is removed. Returns who waits for that.
-    pub(crate) async fn run(mut self) -> Option<oneshot::Sender<Result<(), Error>>> {
+    /// Runs until the schedule is removed.
+    pub(crate) async fn run(mut self) -> Over {
         let runtime = self.actor.ports.runtime.clone();
         // What cells of an earlier daemon are is known then.
         runtime.logs_are_known().await;
         self.actor.ports.pods.are_known().await;
+        self.load_stable().await;
         self.resume();
         let mut news = self.yard.news.subscribe();
         let mut grants = self.actor.ports.identity.changes();
@@ -185,16 +200,19 @@ impl Task {
                 }
                 false => self.step().await,
             };
-            if self.removing.is_some() && self.state.runs.is_empty() && self.forgotten().await {
+            if self.may_leave() && self.forgotten().await {
                 break;
             }
             let looks = self.depends();
             let refused = self.state.refusal.as_ref();
             let refused = refused.is_some_and(|it| it.kind == RefusalKind::Permission);
-            let pause = wake.map(|wake| wake.min(LONGEST));
+            let pause = self.sooner(wake).map(|wake| wake.min(LONGEST));
             tokio::select! {
                 Some(order) = self.inbox.recv() => self.ordered(order).await,
-                Some(Ok(happened)) = self.jobs.join_next() => self.happened(happened),
+                Some(joined) = self.jobs.join_next() => match joined {
+                    Ok(happened) => self.happened(happened),
+                    Err(_) => return Over::Broke,
+                },
                 // The senders live as long as the subsystem.
                 _ = news.changed(), if looks => {}
                 _ = grants.changed(), if refused => self.ask_soon(),
@@ -202,7 +220,7 @@ impl Task {
             }
         }
         self.jobs.shutdown().await;
-        self.removing.map(|removing| removing.reply)
+        Over::Removed(self.removing.map(|removing| removing.reply))
     }
 
     fn spec(&self) -> Arc<Spec> {
@@ -219,7 +237,9 @@ impl Task {
     }
 
     fn depends(&self) -> bool {
-        !self.wish.spec.needs.is_empty() || matches!(self.wish.spec.when, When::After { .. })
+        let spec = &self.wish.spec;
+        let given = given::mentioned(&spec.work).next().is_some();
+        !spec.needs.is_empty() || given || matches!(spec.when, When::After { .. })
     }
 
     /// Goes on with the runs of an earlier daemon, also with those that it could not write down.
@@ -230,6 +250,8 @@ impl Task {
                 self.unknown(number, object.meta().created);
             }
         }
+        // A daemon may have died between the word that files are given and the deed.
+        self.state.runs.iter_mut().for_each(|run| run.configs = 0);
         for run in self.state.runs.clone() {
             let whole = run.began.is_some();
             match self.actor.look(&run.shape, run.number, whole) {
@@ -265,13 +287,9 @@ impl Task {
         // It is what was wanted last.
         self.state.due = None;
         self.state.numbers = self.state.numbers.max(number);
-        self.state.runs.push(Run {
-            number,
-            shape,
-            due,
-            began: Some(began),
-            stopping: None,
-        });
+        let mut run = Run::new(number, shape, due);
+        (run.began, run.revision) = (Some(began), self.state.revision);
+        self.state.runs.push(run);
     }
 
     /// Decides, keeps and does. Answers when to look again.
@@ -280,12 +298,12 @@ impl Task {
         let spec = self.spec();
         let mut around = Around {
             others: &*self.others,
-            tenant: &self.wish.named.tenant,
-            room: &self.room,
+            actor: &self.actor,
+            settings: &self.settings,
             since: std::cell::Cell::new(self.quiet_since),
         };
-        let step = match self.removing {
-            Some(_) => leaving(&self.state),
+        let step = match self.state.leaving {
+            Some(_) => self.leaving(),
             None => steps::advance(&spec, &mut self.state, &around, now),
         };
         self.quiet_since = *around.since.get_mut();
@@ -298,6 +316,11 @@ impl Task {
             match effect {
                 Effect::Start(number) => self.start(number),
                 Effect::Stop(number) => begun |= self.stop(number),
+                Effect::Refresh(number) => self.refresh(number),
+                Effect::Leave => {
+                    self.leave_by_itself();
+                    begun = true;
+                }
             }
         }
         self.publish(step.why);
@@ -322,16 +345,6 @@ impl Task {
         self.jobs.spawn(share.run(job));
     }
 
-    fn start(&mut self, number: u64) {
-        let (actor, spec) = (self.actor.clone(), self.spec());
-        let (owner, yard) = (self.wish.owner.clone(), self.yard.clone());
-        self.job(async move {
-            // Closed never.
-            let _place = yard.starts.acquire().await;
-            Happened::Started(number, actor.start(&owner, &spec, number).await)
-        });
-    }
-
     fn shape(&self, number: u64) -> Option<Shape> {
         let run = self.state.runs.iter().find(|run| run.number == number)?;
         Some(run.shape.clone())
@@ -351,7 +364,7 @@ impl Task {
             return going;
         };
         self.stops.entry(number).or_default().again = None;
-        let (actor, owner) = (self.actor.clone(), self.wish.owner.clone());
+        let (actor, owner) = (self.actor.clone(), self.acts_for());
         let permit = match self.permit_of_removal(&shape, number) {
             Ok(permit) => permit,
             Err(error) => {
@@ -363,16 +376,6 @@ impl Task {
             Happened::Stopped(number, actor.stop(&owner, &shape, number, permit).await)
         });
         false
-    }
-
-    /// Whoever removes a schedule ends its runs.
-    fn permit_of_removal(&self, shape: &Shape, number: u64) -> Result<Option<Permit>, Error> {
-        let Some(removing) = &self.removing else {
-            return Ok(None);
-        };
-        let run = self.wish.named.run(number)?;
-        let effects = crate::effects::stop(shape, &run);
-        removing.permit.part(effects).map(Some)
     }
 
     fn watch(&mut self, number: u64) {
@@ -422,18 +425,8 @@ impl Task {
                 }
             }
             Happened::Forgotten => {}
+            Happened::NotRefreshed(number) => self.event(Event::NotRefreshed(number)),
         }
-    }
-}
-
-/// What goes on while a schedule is removed: its runs end, none begins.
-fn leaving(state: &State) -> Step {
-    let runs = state.runs.iter().map(|run| Effect::Stop(run.number));
-    Step {
-        effects: runs.collect(),
-        entries: Vec::new(),
-        wake: None,
-        why: Why::Running,
     }
 }
 

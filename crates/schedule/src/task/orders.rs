@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What can be asked of a schedule's task, and what it answers.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use identity::{Permit, UserKey};
 use model::error::{Error, Reason};
 use model::schedule::Spec;
 use model::schedule::spec::Overlap;
-use model::schedule::state::{Event, Stopping};
+use model::schedule::state::Event;
 use tokio::sync::oneshot;
 
-use super::{Removing, Task};
+use super::Task;
 use crate::kept::Status;
 
 type Reply<T> = oneshot::Sender<Result<T, Error>>;
@@ -37,12 +36,10 @@ pub(crate) enum Order {
 impl Task {
     pub(super) async fn ordered(&mut self, order: Order) {
         match order {
-            Order::Declare(_, _, reply)
-            | Order::Trigger(reply)
-            | Order::Pause(_, reply)
-            | Order::Resume(reply)
-                if self.removing.is_some() =>
-            {
+            Order::Declare(_, _, reply) | Order::Resume(reply) if self.removing.is_some() => {
+                let _ = reply.send(Err(self.goes()));
+            }
+            Order::Trigger(reply) | Order::Pause(_, reply) if self.state.leaving.is_some() => {
                 let _ = reply.send(Err(self.goes()));
             }
             Order::Declare(spec, owner, reply) => {
@@ -50,7 +47,7 @@ impl Task {
                 self.answer(declared, reply).await;
             }
             Order::Trigger(reply) => {
-                let triggered = self.trigger();
+                let triggered = self.trigger().await;
                 self.answer(triggered, reply).await;
             }
             Order::Pause(by, reply) => {
@@ -58,6 +55,8 @@ impl Task {
                 self.answer(Ok(()), reply).await;
             }
             Order::Resume(reply) => {
+                self.stops.clear();
+                self.leave_again = None;
                 self.event(Event::Resumed);
                 self.answer(Ok(()), reply).await;
             }
@@ -74,18 +73,7 @@ impl Task {
             Order::Remove(_, reply) if self.removing.is_some() => {
                 let _ = reply.send(Err(self.goes()));
             }
-            Order::Remove(permit, reply) => {
-                let mut stopping = BTreeMap::new();
-                for run in &mut self.state.runs {
-                    stopping.insert(run.number, run.stopping.replace(Stopping::Hand));
-                }
-                self.stops.clear();
-                self.removing = Some(Removing {
-                    permit,
-                    reply,
-                    stopping,
-                });
-            }
+            Order::Remove(permit, reply) => self.remove(permit, reply).await,
         }
     }
 
@@ -112,23 +100,49 @@ impl Task {
 
     async fn declare(&mut self, spec: Arc<Spec>, owner: UserKey) -> Result<(), Error> {
         let before = (self.wish.clone(), self.state.clone());
-        let changed = *self.wish.spec != *spec;
+        let changed = *self.wish.spec != *spec || self.state.leaving.is_some();
+        let work = self.wish.spec.work != spec.work;
+        let stable = self.stable.clone();
         self.wish.owner = owner;
         self.wish.changed = runtime::now();
         if changed {
+            // What was whole goes on until the new one is.
+            if work && self.state.stable == Some(self.state.revision) {
+                let old = Arc::new(self.wish.spec.work.clone());
+                self.stable = Some((self.state.revision, old));
+            }
             self.wish.spec = spec;
             self.wish.generation = self.wish.generation.saturating_add(1);
-            self.event(Event::Declared);
+            self.event(Event::Declared(work));
         }
         let kept = self.keep_wish().await;
-        if kept.is_err() {
+        match kept.is_err() {
             // As if it had not been asked for.
-            (self.wish, self.state) = before;
+            true => (self.wish, self.state, self.stable) = (before.0, before.1, stable),
+            false => self.leave_again = None,
         }
         kept
     }
 
-    fn trigger(&mut self) -> Result<(), Error> {
+    /// All replicas are begun anew: that is another revision, which is kept as a wish is.
+    async fn roll(&mut self) -> Result<(), Error> {
+        let before = (self.state.clone(), self.stable.clone());
+        if self.state.stable == Some(self.state.revision) {
+            let old = Arc::new(self.wish.spec.work.clone());
+            self.stable = Some((self.state.revision, old));
+        }
+        self.event(Event::Triggered);
+        let kept = self.keep_wish().await;
+        if kept.is_err() {
+            (self.state, self.stable) = before;
+        }
+        kept
+    }
+
+    async fn trigger(&mut self) -> Result<(), Error> {
+        if self.wish.spec.replicas.is_some() {
+            return self.roll().await;
+        }
         let going = self.state.runs.first().map(|run| run.number);
         if let (Some(number), Overlap::Forbid) = (going, self.wish.spec.overlap) {
             let message = format!("run {number} of {} goes on", self.wish.named.name);

@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a schedule's task sees around it: the other schedules of its tenant, and how busy the node
-//! is.
+//! What a schedule's task sees around it: the other schedules of its tenant, its own runs, configs,
+//! and the node.
 
 use std::cell::Cell;
 use std::time::Instant;
 
 use model::name::{Label, Tenant};
+use model::schedule::Spec;
+use model::schedule::given::Config;
 use model::schedule::spec::Lax;
+use model::schedule::state::Run;
 use model::schedule::steps::{Other, Sight};
 
-use crate::room::Room;
+use crate::act::Actor;
+use crate::handle::Settings;
+
+/// The kind of what was made from a crontab.
+const CRONTAB: &str = "crontab";
 
 /// Knows the schedules of all tenants.
 pub(crate) trait Others: Send + Sync {
@@ -20,21 +27,47 @@ pub(crate) trait Others: Send + Sync {
 /// See the module.
 pub(super) struct Around<'a> {
     pub(super) others: &'a dyn Others,
-    pub(super) tenant: &'a Tenant,
-    pub(super) room: &'a Room,
+    pub(super) actor: &'a Actor,
+    pub(super) settings: &'a Settings,
     /// Since when there was room.
     pub(super) since: Cell<Option<Instant>>,
 }
 
 impl Sight for Around<'_> {
     fn other(&self, name: &Label) -> Option<Other> {
-        self.others.other(self.tenant, name)
+        self.others.other(&self.actor.named.tenant, name)
     }
 
     fn busy(&self, lax: &Lax) -> Option<String> {
         let mut since = self.since.get();
-        let busy = self.room.busy(lax, &mut since);
+        let busy = self.settings.room.busy(lax, &mut since);
         self.since.set(since);
         busy
+    }
+
+    fn ready(&self, run: &Run) -> bool {
+        self.actor.is_ready(&run.shape, run.number)
+    }
+
+    fn config(&self, config: &Config) -> Option<u64> {
+        let configs = &self.actor.ports.configs;
+        configs.changed(&self.actor.named.tenant, config)
+    }
+
+    fn elsewhere(&self, spec: &Spec) -> Option<String> {
+        let has = &self.settings.node_labels;
+        let mut wanted = spec.node_labels.iter();
+        let other = wanted.find(|(key, value)| has.get(*key) != Some(*value));
+        if let Some((key, value)) = other {
+            return Some(format!("this node has not the label {key}={value}"));
+        }
+        match spec.kind == CRONTAB {
+            true => (self.settings.other_cron)(),
+            false => None,
+        }
+    }
+
+    fn boot(&self) -> &str {
+        &self.settings.boot
     }
 }

@@ -189,6 +189,7 @@ fn to_variable(variable: &EnvVar) -> wire::EnvVar {
     use wire::env_var::From as Wire;
     let from = match &variable.from {
         From::Value(text) => Wire::Value(text.clone()),
+        From::Secret(_) => Wire::Value(crate::convert::HIDDEN.to_owned()),
         From::Fact(fact) => {
             let found = FACTS.iter().find(|(it, _)| it == fact);
             Wire::Fact(found.map_or(wire::Fact::Unspecified, |(_, it)| *it).into())

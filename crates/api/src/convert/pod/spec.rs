@@ -6,6 +6,7 @@ use model::pod::spec::{Container, Draft, HostAlias, PodSpec, Restart};
 use model::pod::volume::{Empty, Files, Host, HostKind, Medium, Source, Volume};
 
 use super::container::{container, to_container};
+use crate::convert::HIDDEN;
 use crate::convert::scalar::{enumeration, maybe_duration, parse, required, to_duration};
 use crate::pod::v0 as wire;
 
@@ -56,6 +57,7 @@ fn volume(message: wire::Volume) -> Result<Volume> {
         wire::volume::Source::Files(files) => Source::Files(Files {
             files: files.files,
             mode: files.mode,
+            secret: false,
         }),
         wire::volume::Source::Host(it) => Source::Host(host(it).within("host")?),
     };
@@ -122,12 +124,21 @@ pub fn to_spec(draft: &Draft) -> wire::PodSpec {
     }
 }
 
+/// The texts of a secret are never shown.
+fn shown(files: &Files) -> std::collections::BTreeMap<String, String> {
+    let mut all = files.files.clone();
+    if files.secret {
+        all.values_mut().for_each(|text| *text = HIDDEN.to_owned());
+    }
+    all
+}
+
 fn to_volume(volume: &Volume) -> wire::Volume {
     use wire::volume::Source as Wire;
     let source = match &volume.source {
         Source::Empty(empty) => Wire::Empty(to_empty(empty)),
         Source::Files(files) => Wire::Files(wire::FilesVolume {
-            files: files.files.clone(),
+            files: shown(files),
             mode: files.mode,
         }),
         Source::Host(host) => Wire::Host(to_host(host)),

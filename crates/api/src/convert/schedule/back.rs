@@ -2,11 +2,13 @@
 //! The spec of a schedule as a message: as it was sent, with what says nothing left out.
 
 use model::label::Labels;
+use model::schedule::given::mentioned;
 use model::schedule::spec::{
     Backoff, Draft, Lax, Missed, Need, Needed, Overlap, Program, Restart, Window,
 };
 use model::schedule::{When, Work};
 
+use super::{config, many};
 use crate::convert::scalar::{to_duration, to_timestamp};
 use crate::convert::{cell, executable, pod};
 use crate::runtime::v0 as runtime;
@@ -43,6 +45,14 @@ pub fn to_spec(name: &str, draft: &Draft) -> wire::ScheduleSpec {
         .into(),
         history: draft.history,
         needs: draft.needs.iter().map(to_need).collect(),
+        replicas: draft.replicas.as_ref().map(many::to_replicas),
+        job: draft.job.as_ref().map(many::to_job),
+        suspended: draft.suspended,
+        start_within: draft.start_within.map(to_duration),
+        keep_succeeded: draft.keep_succeeded,
+        keep_failed: draft.keep_failed,
+        node_labels: draft.node_labels.clone(),
+        kind: draft.kind.clone(),
     }
 }
 
@@ -80,6 +90,7 @@ fn to_when(when: &When) -> wire::When {
             success: *success,
         }),
         When::Lax(lax) => Said::Lax(to_lax(lax)),
+        When::Boot => Said::Boot(wire::Boot {}),
     };
     wire::When { when: Some(said) }
 }
@@ -102,7 +113,7 @@ fn clock(minute: u16) -> String {
     format!("{:02}:{:02}", minute / 60, minute % 60)
 }
 
-fn to_work(name: &str, work: &Work) -> wire::Work {
+pub(super) fn to_work(name: &str, work: &Work) -> wire::Work {
     use wire::work::Run;
     let run = match work {
         Work::Executable { program, cell } => Run::Executable(runtime::RunExecutableRequest {
@@ -124,7 +135,7 @@ fn to_work(name: &str, work: &Work) -> wire::Work {
             }),
             executables: programs.iter().map(|it| to_program(name, it)).collect(),
         }),
-        Work::Pod { labels, spec } => Run::Pod(crate::pod::v0::RunRequest {
+        Work::Pod { labels, spec, .. } => Run::Pod(crate::pod::v0::RunRequest {
             pod: Some(crate::pod::v0::Pod {
                 r#ref: at(name.to_owned()),
                 labels: to_labels(labels),
@@ -133,7 +144,10 @@ fn to_work(name: &str, work: &Work) -> wire::Work {
             ..Default::default()
         }),
     };
-    wire::Work { run: Some(run) }
+    wire::Work {
+        run: Some(run),
+        given: mentioned(work).map(config::to_given).collect(),
+    }
 }
 
 fn to_program(name: &str, program: &Program) -> runtime::RunExecutableRequest {

@@ -2,18 +2,25 @@
 //! Schedules: requests and specs from the wire, specs and statuses back.
 
 mod back;
+mod config;
+mod many;
 mod spec;
 mod status;
 mod work;
 
 use model::error::{Result, Within};
 use model::name::{Label, Tenant};
-use model::schedule::request::{Declare, Named, check_name};
+use model::schedule::request::{Declare, List, Named, Watch, check_name};
 
+use super::object::scope;
+use super::request::token;
 use super::scalar::{maybe_parse, parse, required};
 use crate::schedule::v0 as wire;
 
 pub use back::to_spec;
+pub use config::{Kept, config, put, to_config, to_name, to_put};
+pub use model::schedule::crontab;
+pub use model::schedule::manifest::{All as Manifests, Read, ReadConfig, read as read_manifests};
 pub use status::{Shown, to_entry, to_reason, to_status};
 
 /// Checks the request of `Declare`.
@@ -26,6 +33,40 @@ pub fn declare(own: &Tenant, message: wire::DeclareRequest) -> Result<Declare> {
     let spec = required("spec", message.spec)?;
     let spec = spec::spec(&named, spec).within("spec")?;
     Ok(Declare { named, spec })
+}
+
+/// The most schedules of one page, and how many where the request doesn't say.
+const MAX_PAGE: u32 = 100;
+
+/// Checks the request of `List`.
+///
+/// # Errors
+/// `INVALID_FIELD`: the tenant, the page's size or its token is malformed.
+pub fn list(own: &Tenant, message: wire::ListRequest) -> Result<List> {
+    let size = match message.page_size {
+        0 => MAX_PAGE,
+        size if size <= MAX_PAGE => size,
+        _ => {
+            let problem = format!("must be at most {MAX_PAGE}");
+            return Err(model::error::Error::invalid("page_size", problem));
+        }
+    };
+    Ok(List {
+        scope: scope(own, &message.tenant)?,
+        page_size: usize::try_from(size).unwrap_or(1),
+        page_token: token("page_token", message.page_token)?,
+    })
+}
+
+/// Checks the request of `Watch`.
+///
+/// # Errors
+/// `INVALID_FIELD`: the tenant or the token is malformed.
+pub fn watch(own: &Tenant, message: wire::WatchRequest) -> Result<Watch> {
+    Ok(Watch {
+        scope: scope(own, &message.tenant)?,
+        resume_token: token("resume_token", message.resume_token)?,
+    })
 }
 
 /// Checks the name of a schedule.

@@ -8,7 +8,7 @@ use model::schedule::spec::{
 };
 use model::schedule::{When, Work};
 
-use super::work;
+use super::{many, work};
 use crate::convert::scalar::{enumeration, maybe_duration, parse, required, timestamp};
 use crate::schedule::v0 as wire;
 
@@ -45,6 +45,18 @@ pub(super) fn spec(named: &Named, message: wire::ScheduleSpec) -> Result<Spec> {
         },
         history: message.history,
         needs: needs.collect::<Result<_>>()?,
+        replicas: message
+            .replicas
+            .map(many::replicas)
+            .transpose()
+            .within("replicas")?,
+        job: message.job.map(many::job).transpose().within("job")?,
+        suspended: message.suspended,
+        start_within: maybe_duration("start_within", message.start_within.as_ref())?,
+        keep_succeeded: message.keep_succeeded,
+        keep_failed: message.keep_failed,
+        node_labels: message.node_labels,
+        kind: message.kind,
     }
     .try_into()
     .map_err(|error: Error| match error.field.as_deref() {
@@ -61,7 +73,7 @@ fn when(message: wire::When) -> Result<When> {
     let none = || {
         Error::invalid(
             "",
-            "must have one of `now`, `cron`, `at`, `after` and `lax`",
+            "must have one of `now`, `cron`, `at`, `after`, `lax` and `boot`",
         )
     };
     Ok(match message.when.ok_or_else(none)? {
@@ -76,6 +88,7 @@ fn when(message: wire::When) -> Result<When> {
             success: after.success,
         },
         Said::Lax(it) => When::Lax(lax(it).within("lax")?),
+        Said::Boot(wire::Boot {}) => When::Boot,
     })
 }
 

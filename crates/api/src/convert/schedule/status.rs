@@ -2,7 +2,7 @@
 //! The status of a schedule, its history and the reason why it doesn't run, as messages.
 
 use model::schedule::request::Named;
-use model::schedule::state::{Entry, Outcome, RefusalKind, Run, Trigger};
+use model::schedule::state::{Entry, Outcome, RefusalKind, Revision, Run, Trigger};
 use model::schedule::{Spec, State, Why};
 use model::time::Timestamp;
 
@@ -38,6 +38,11 @@ pub struct Shown<'a> {
 pub fn to_status(shown: &Shown<'_>) -> wire::ScheduleStatus {
     let (created, changed) = shown.declared;
     let runs = shown.state.runs.iter();
+    let current = |run: &&Run| run.stopping.is_none();
+    let count = |wanted: &dyn Fn(&Run) -> bool| {
+        let runs = shown.state.runs.iter().filter(current);
+        u32::try_from(runs.filter(|run| wanted(run)).count()).unwrap_or(u32::MAX)
+    };
     wire::ScheduleStatus {
         tenant: shown.named.tenant.to_string(),
         name: shown.named.name.to_string(),
@@ -53,6 +58,21 @@ pub fn to_status(shown: &Shown<'_>) -> wire::ScheduleStatus {
         why: Some(to_reason(shown.why)),
         last: shown.last.map(to_entry),
         unwritten: shown.unwritten,
+        ready: count(&|run| run.ready.is_some()),
+        wanted: match &shown.spec.replicas {
+            Some(replicas) => replicas.count,
+            None => count(&|_| true),
+        },
+        updated: count(&|run| run.revision == shown.state.revision),
+        revision: shown.state.revision,
+        revisions: shown.state.revisions.iter().map(to_revision).collect(),
+    }
+}
+
+fn to_revision(revision: &Revision) -> wire::Revision {
+    wire::Revision {
+        number: revision.number,
+        at: Some(to_timestamp(revision.at)),
     }
 }
 
@@ -63,6 +83,9 @@ fn to_run(named: &Named, run: &Run) -> wire::Run {
         trigger: to_trigger(run.due.by).into(),
         began: run.began.map(to_timestamp),
         stopping: run.stopping.is_some(),
+        ready: run.ready.is_some(),
+        revision: run.revision,
+        index: run.index,
     }
 }
 
@@ -142,6 +165,11 @@ pub fn to_reason(why: &Why) -> wire::Reason {
             reason.run = *run;
             Cause::Overlap
         }
+        Why::Rolling(_) => Cause::Rolling,
+        Why::Hangs(_) => Cause::Hangs,
+        Why::Leaving(_) => Cause::Leaving,
+        Why::Elsewhere(_) => Cause::Elsewhere,
+        Why::Broken(_) => Cause::Broken,
         Why::Done(true, _) => Cause::Succeeded,
         Why::Done(false, _) => Cause::Failed,
     };

@@ -9,12 +9,19 @@ use model::schedule::Work;
 use model::schedule::request::Named;
 use model::schedule::spec::Program;
 
+use super::config;
 use crate::convert::scalar::required;
 use crate::convert::{pod, request};
 use crate::schedule::v0 as wire;
 
 pub(super) fn work(named: &Named, message: wire::Work) -> Result<Work> {
     use wire::work::Run;
+    let given = message.given.into_iter().enumerate();
+    let given = given.map(|(i, it)| config::given(it).within(&format!("given[{i}]")));
+    let given = given.collect::<Result<Vec<_>>>()?;
+    if !given.is_empty() && !matches!(message.run, Some(Run::Pod(_))) {
+        return Err(Error::invalid("given", "is for pods alone"));
+    }
     let missing = || Error::invalid("", "must have one of `executable`, `cell` and `pod`");
     match message.run.ok_or_else(missing)? {
         Run::Executable(message) => executable(named, message).within("executable"),
@@ -28,6 +35,7 @@ pub(super) fn work(named: &Named, message: wire::Work) -> Result<Work> {
             Ok(Work::Pod {
                 labels: run.labels,
                 spec: Box::new(run.spec),
+                given,
             })
         }
     }

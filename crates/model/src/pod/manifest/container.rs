@@ -5,10 +5,11 @@ use serde_json::Value;
 
 use super::probe::{Ports, hook, probe};
 use super::reader::Fields;
-use super::{Beside, Maps, Security, quantity};
+use super::{Beside, Security, quantity};
 use crate::pod::env::{EnvVar, Fact, From};
 use crate::pod::spec::{Container, Needs, Pull};
 use crate::pod::volume::VolumeMount;
+use crate::schedule::given::{Kind, Place};
 
 pub(super) fn container(
     mut fields: Fields<'_>,
@@ -16,6 +17,7 @@ pub(super) fn container(
     pods: &Security,
     is_init: bool,
 ) -> Container {
+    let name = fields.text("name");
     let ports = ports(&mut fields);
     let pull = match fields.text("imagePullPolicy").as_str() {
         "" => Pull::Usual,
@@ -27,9 +29,9 @@ pub(super) fn container(
             Pull::Usual
         }
     };
-    let mut env = env_from(&mut fields, beside);
+    let mut env = env_from(&mut fields, &name, beside);
     for variable in fields
-        .each("env", |it| variable(it, beside))
+        .each("env", |it| variable(it, &name, beside))
         .into_iter()
         .flatten()
     {
@@ -48,7 +50,7 @@ pub(super) fn container(
         }
     };
     let mut container = Container {
-        name: fields.text("name"),
+        name,
         image: fields.text("image"),
         pull,
         entrypoint: fields.list("command"),
@@ -199,11 +201,15 @@ fn fixed(name: String, text: &str) -> EnvVar {
     }
 }
 
-fn env_from(fields: &mut Fields<'_>, beside: &Beside) -> Vec<EnvVar> {
+fn env_from(fields: &mut Fields<'_>, container: &str, beside: &Beside) -> Vec<EnvVar> {
     let all = |mut fields: Fields<'_>| {
         let prefix = fields.text("prefix");
-        let config = named(&mut fields, "configMapRef", &beside.config);
-        let secret = named(&mut fields, "secretRef", &beside.secret);
+        let place = Place::EnvAll {
+            container: container.to_owned(),
+            prefix: prefix.clone(),
+        };
+        let config = named(&mut fields, Kind::ConfigMap, beside, &place);
+        let secret = named(&mut fields, Kind::Secret, beside, &place);
         fields.end();
         let texts = config.or(secret).unwrap_or_default().into_iter();
         let texts = texts.map(|(key, text)| fixed(format!("{prefix}{key}"), &text));
@@ -220,12 +226,22 @@ fn env_from(fields: &mut Fields<'_>, beside: &Beside) -> Vec<EnvVar> {
 /// What the document of that name holds.
 fn named(
     fields: &mut Fields<'_>,
-    field: &str,
-    maps: &Maps,
+    kind: Kind,
+    beside: &Beside,
+    place: &Place,
 ) -> Option<std::collections::BTreeMap<String, String>> {
+    let (field, maps) = match kind {
+        Kind::ConfigMap => ("configMapRef", &beside.config),
+        Kind::Secret => ("secretRef", &beside.secret),
+    };
     let mut fields = fields.object(field)?;
     let name = fields.text("name");
     let optional = fields.flag("optional").unwrap_or(false);
+    let of = ("name", kind, name.as_str());
+    if beside.gives(&mut fields, of, optional, place.clone()) {
+        fields.end();
+        return None;
+    }
     let found = maps.get(&name).cloned();
     if found.is_none() && !optional {
         let words = format!("is {name}, which the file doesn't have: put it beside the pod");
@@ -235,7 +251,7 @@ fn named(
     found
 }
 
-fn variable(mut fields: Fields<'_>, beside: &Beside) -> Option<EnvVar> {
+fn variable(mut fields: Fields<'_>, container: &str, beside: &Beside) -> Option<EnvVar> {
     let name = fields.text("name");
     let value = fields.text("value");
     let Some(mut from) = fields.object("valueFrom") else {
@@ -244,8 +260,9 @@ fn variable(mut fields: Fields<'_>, beside: &Beside) -> Option<EnvVar> {
         return Some(EnvVar { name, from });
     };
     let fact = fact(&mut from);
-    let config = key(&mut from, "configMapKeyRef", &beside.config);
-    let secret = key(&mut from, "secretKeyRef", &beside.secret);
+    let of = (container, name.as_str());
+    let config = key(&mut from, Kind::ConfigMap, beside, of);
+    let secret = key(&mut from, Kind::Secret, beside, of);
     from.end();
     fields.end();
     match (fact, config.or(secret)) {
@@ -258,10 +275,30 @@ fn variable(mut fields: Fields<'_>, beside: &Beside) -> Option<EnvVar> {
     }
 }
 
-fn key(fields: &mut Fields<'_>, field: &str, maps: &Maps) -> Option<String> {
+/// The text of a key; an empty one where it is given later.
+fn key(
+    fields: &mut Fields<'_>,
+    kind: Kind,
+    beside: &Beside,
+    (container, variable): (&str, &str),
+) -> Option<String> {
+    let (field, maps) = match kind {
+        Kind::ConfigMap => ("configMapKeyRef", &beside.config),
+        Kind::Secret => ("secretKeyRef", &beside.secret),
+    };
     let mut fields = fields.object(field)?;
     let (name, key) = (fields.text("name"), fields.text("key"));
     let optional = fields.flag("optional").unwrap_or(false);
+    let place = Place::Env {
+        container: container.to_owned(),
+        name: variable.to_owned(),
+        key: key.clone(),
+    };
+    let of = ("name", kind, name.as_str());
+    if beside.gives(&mut fields, of, optional, place) {
+        fields.end();
+        return Some(String::new());
+    }
     let found = maps.get(&name).and_then(|map| map.get(&key)).cloned();
     if found.is_none() && !optional {
         let words = format!("is {key} of {name}, which the file doesn't have");

@@ -5,15 +5,17 @@
 
 mod container;
 mod probe;
-mod quantity;
-mod reader;
+pub(crate) mod quantity;
+pub(crate) mod reader;
 mod volume;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use super::spec::{Draft, HostAlias, Restart};
+use crate::schedule::given::{Config, Given, Kind, Place};
 use reader::{Fields, Problems};
 
 /// A pod that was read.
@@ -49,9 +51,47 @@ type Maps = BTreeMap<String, BTreeMap<String, String>>;
 
 /// The ConfigMaps and Secrets beside a pod.
 #[derive(Default)]
-struct Beside {
+pub(crate) struct Beside {
     config: Maps,
     secret: Maps,
+    /// What is mentioned is named, and given when a run begins; it needs not be in the file.
+    pub(crate) given: Option<RefCell<Vec<Given>>>,
+}
+
+impl Beside {
+    /// Of a pod whose configs are kept elsewhere.
+    pub(crate) fn giving() -> Self {
+        Self {
+            given: Some(RefCell::default()),
+            ..Self::default()
+        }
+    }
+
+    /// Keeps that a place is given something, where what is mentioned is named. Whether it is.
+    fn gives(
+        &self,
+        fields: &mut Fields<'_>,
+        (field, kind, name): (&str, Kind, &str),
+        optional: bool,
+        place: Place,
+    ) -> bool {
+        let Some(given) = &self.given else {
+            return false;
+        };
+        match name.parse() {
+            Ok(name) => given.borrow_mut().push(Given {
+                config: Config { kind, name },
+                optional,
+                place,
+            }),
+            Err(error) if name.is_empty() => {
+                let _: crate::name::InvalidName = error;
+                fields.refuse(field, "Required value");
+            }
+            Err(error) => fields.refuse(field, format!("Invalid value: {name:?}: {error}")),
+        }
+        true
+    }
 }
 
 /// Reads the documents of a file.
@@ -95,8 +135,19 @@ pub fn read_partly(documents: Vec<Value>) -> (Vec<Manifest>, Vec<Problem>) {
 
 /// The texts of a ConfigMap or Secret.
 fn data(document: Value, into: &mut Maps, secret: bool, problems: &mut Problems) {
+    let (name, texts, _) = texts_of(document, secret, problems);
+    into.insert(name, texts);
+}
+
+/// Its name, its texts, and whether it can't be changed.
+pub(crate) fn texts_of(
+    document: Value,
+    secret: bool,
+    problems: &mut Problems,
+) -> (String, BTreeMap<String, String>, bool) {
     let mut fields = Fields::of(document, "", problems);
-    fields.known(&["apiVersion", "kind", "type", "immutable"]);
+    fields.known(&["apiVersion", "kind", "type"]);
+    let immutable = fields.flag("immutable").unwrap_or(false);
     let (name, _, _) = metadata(&mut fields);
     let mut texts = BTreeMap::new();
     if secret {
@@ -111,17 +162,17 @@ fn data(document: Value, into: &mut Maps, secret: bool, problems: &mut Problems)
         texts.extend(fields.texts("data"));
     }
     fields.end();
-    into.insert(name, texts);
+    (name, texts, immutable)
 }
 
-fn metadata(fields: &mut Fields<'_>) -> (String, String, BTreeMap<String, String>) {
+pub(crate) fn metadata(fields: &mut Fields<'_>) -> (String, String, BTreeMap<String, String>) {
     let Some(mut meta) = fields.object("metadata") else {
-        fields.refuse("metadata", "is required, with a name");
+        fields.refuse("metadata.name", "Required value");
         return Default::default();
     };
     let name = meta.text("name");
     if name.is_empty() {
-        meta.refuse("name", "is required");
+        meta.refuse("name", "Required value");
     }
     // What an API server writes, and notes for other programs.
     meta.known(&["annotations", "creationTimestamp", "uid", "resourceVersion"]);
@@ -146,7 +197,7 @@ fn pod(document: Value, beside: &Beside, problems: &mut Problems) -> Manifest {
     let draft = match fields.object("spec") {
         Some(spec) => self::spec(spec, beside),
         None => {
-            fields.refuse("spec", "is required");
+            fields.refuse("spec", "Required value");
             Draft::default()
         }
     };
@@ -159,13 +210,16 @@ fn pod(document: Value, beside: &Beside, problems: &mut Problems) -> Manifest {
     }
 }
 
-fn spec(mut fields: Fields<'_>, beside: &Beside) -> Draft {
+pub(crate) fn spec(mut fields: Fields<'_>, beside: &Beside) -> Draft {
     let restart = match fields.text("restartPolicy").as_str() {
         "" | "Always" => Restart::Always,
         "OnFailure" => Restart::OnFailure,
         "Never" => Restart::Never,
         _ => {
-            fields.refuse("restartPolicy", "must be Always, OnFailure or Never");
+            fields.refuse(
+                "restartPolicy",
+                "Unsupported value: supported values: \"Always\", \"OnFailure\", \"Never\"",
+            );
             Restart::Always
         }
     };

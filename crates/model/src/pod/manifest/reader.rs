@@ -10,13 +10,13 @@ use super::Problem;
 
 /// What was found so far.
 #[derive(Default)]
-pub(super) struct Problems(pub(super) Vec<Problem>);
+pub(crate) struct Problems(pub(crate) Vec<Problem>);
 
 /// More are not told: a file of nonsense has enough with these.
 const MOST: usize = 64;
 
 impl Problems {
-    pub(super) fn add(&mut self, path: &str, words: impl Into<String>) {
+    pub(crate) fn add(&mut self, path: &str, words: impl Into<String>) {
         if self.0.len() < MOST {
             let (path, words) = (path.to_owned(), words.into());
             self.0.push(Problem { path, words });
@@ -25,14 +25,14 @@ impl Problems {
 }
 
 /// An object of a document, whose fields are taken.
-pub(super) struct Fields<'a> {
+pub(crate) struct Fields<'a> {
     map: Map<String, Value>,
     path: String,
     problems: &'a mut Problems,
 }
 
 impl<'a> Fields<'a> {
-    pub(super) fn of(value: Value, path: &str, problems: &'a mut Problems) -> Self {
+    pub(crate) fn of(value: Value, path: &str, problems: &'a mut Problems) -> Self {
         let map = match value {
             Value::Object(map) => map,
             Value::Null => Map::new(),
@@ -50,31 +50,37 @@ impl<'a> Fields<'a> {
 
     fn at(&self, field: &str) -> String {
         match self.path.as_str() {
+            path if field.is_empty() => path.to_owned(),
             "" => field.to_owned(),
             path => format!("{path}.{field}"),
         }
     }
 
     /// A field can't be taken as it is.
-    pub(super) fn refuse(&mut self, field: &str, words: impl Into<String>) {
+    pub(crate) fn refuse(&mut self, field: &str, words: impl Into<String>) {
         let path = self.at(field);
         self.problems.add(&path, words);
     }
 
     /// Absent and null are the same.
-    pub(super) fn take(&mut self, field: &str) -> Option<Value> {
+    pub(crate) fn take(&mut self, field: &str) -> Option<Value> {
         self.map.remove(field).filter(|value| !value.is_null())
     }
 
+    /// Gives a field back that was looked at.
+    pub(crate) fn put(&mut self, field: &str, value: Value) {
+        self.map.insert(field.to_owned(), value);
+    }
+
     /// Fields that change nothing here.
-    pub(super) fn known(&mut self, fields: &[&str]) {
+    pub(crate) fn known(&mut self, fields: &[&str]) {
         for field in fields {
             self.map.remove(*field);
         }
     }
 
     /// A field that may have these values alone.
-    pub(super) fn only(&mut self, field: &str, values: &[&str]) {
+    pub(crate) fn only(&mut self, field: &str, values: &[&str]) {
         let Some(value) = self.take(field) else {
             return;
         };
@@ -88,7 +94,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    pub(super) fn text(&mut self, field: &str) -> String {
+    pub(crate) fn text(&mut self, field: &str) -> String {
         match self.take(field) {
             None => String::new(),
             Some(Value::String(text)) => text,
@@ -99,7 +105,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    pub(super) fn flag(&mut self, field: &str) -> Option<bool> {
+    pub(crate) fn flag(&mut self, field: &str) -> Option<bool> {
         match self.take(field)? {
             Value::Bool(flag) => Some(flag),
             _ => {
@@ -109,7 +115,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    pub(super) fn number<T: TryFrom<u64>>(&mut self, field: &str) -> Option<T> {
+    pub(crate) fn number<T: TryFrom<u64>>(&mut self, field: &str) -> Option<T> {
         let value = self.take(field)?;
         let number = value.as_u64().and_then(|number| T::try_from(number).ok());
         if number.is_none() {
@@ -119,16 +125,16 @@ impl<'a> Fields<'a> {
     }
 
     /// An id, as the text that ours are.
-    pub(super) fn number_text(&mut self, field: &str) -> String {
+    pub(crate) fn number_text(&mut self, field: &str) -> String {
         let number = self.number::<u32>(field);
         number.map(|number| number.to_string()).unwrap_or_default()
     }
 
-    pub(super) fn seconds(&mut self, field: &str) -> Option<Duration> {
+    pub(crate) fn seconds(&mut self, field: &str) -> Option<Duration> {
         self.number::<u64>(field).map(Duration::from_secs)
     }
 
-    pub(super) fn list(&mut self, field: &str) -> Vec<String> {
+    pub(crate) fn list(&mut self, field: &str) -> Vec<String> {
         let Some(value) = self.take(field) else {
             return Vec::new();
         };
@@ -145,7 +151,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    pub(super) fn numbers(&mut self, field: &str) -> Vec<String> {
+    pub(crate) fn numbers(&mut self, field: &str) -> Vec<String> {
         let value = self.take(field).unwrap_or(Value::Array(Vec::new()));
         let numbers = value.as_array().map(|list| {
             let numbers = list.iter().map(|it| Some(it.as_u64()?.to_string()));
@@ -160,7 +166,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    pub(super) fn texts(&mut self, field: &str) -> BTreeMap<String, String> {
+    pub(crate) fn texts(&mut self, field: &str) -> BTreeMap<String, String> {
         let Some(value) = self.take(field) else {
             return BTreeMap::new();
         };
@@ -178,19 +184,19 @@ impl<'a> Fields<'a> {
         texts
     }
 
-    pub(super) fn object(&mut self, field: &str) -> Option<Fields<'_>> {
+    pub(crate) fn object(&mut self, field: &str) -> Option<Fields<'_>> {
         let value = self.take(field)?;
         Some(self.within(field, value))
     }
 
     /// The fields of a value that was taken; null has none.
-    pub(super) fn within(&mut self, field: &str, value: Value) -> Fields<'_> {
+    pub(crate) fn within(&mut self, field: &str, value: Value) -> Fields<'_> {
         let path = self.at(field);
         Fields::of(value, &path, self.problems)
     }
 
     /// Each object of a list.
-    pub(super) fn each<T>(&mut self, field: &str, mut read: impl FnMut(Fields<'_>) -> T) -> Vec<T> {
+    pub(crate) fn each<T>(&mut self, field: &str, mut read: impl FnMut(Fields<'_>) -> T) -> Vec<T> {
         let list = match self.take(field) {
             None => Vec::new(),
             Some(Value::Array(list)) => list,
@@ -208,7 +214,7 @@ impl<'a> Fields<'a> {
     }
 
     /// What was not taken can't be.
-    pub(super) fn end(mut self) {
+    pub(crate) fn end(mut self) {
         let left: Vec<_> = std::mem::take(&mut self.map).into_iter().collect();
         for (field, value) in left {
             let nothing = match &value {

@@ -106,7 +106,7 @@ fn what_cant_be_taken_is_named_by_its_path_all_at_once() {
         "spec.hostNetwork",
         "spec.nodeSelector",
         "spec.volumes[0].emptyDir.medium",
-        "spec.volumes[1].",
+        "spec.volumes[1]",
         "spec.volumes[1].persistentVolumeClaim",
         "spec.volumes[2].configMap.name",
     ];

@@ -4,18 +4,19 @@
 use base64::Engine;
 
 use super::reader::Fields;
-use super::{Beside, Maps, container, quantity};
+use super::{Beside, container, quantity};
 use crate::pod::volume::{Empty, Files, Host, HostKind, Source, Volume};
+use crate::schedule::given::{Kind, Place};
 
 pub(super) fn volume(mut fields: Fields<'_>, beside: &Beside) -> Volume {
     let name = fields.text("name");
     let empty = fields.object("emptyDir").map(empty);
     let config = fields
         .object("configMap")
-        .map(|it| files(it, "name", &beside.config));
+        .map(|it| files(it, &name, Kind::ConfigMap, beside));
     let secret = fields
         .object("secret")
-        .map(|it| files(it, "secretName", &beside.secret));
+        .map(|it| files(it, &name, Kind::Secret, beside));
     let host = fields.object("hostPath").map(host);
     let source = empty.or(config).or(secret).or(host);
     if source.is_none() {
@@ -39,7 +40,11 @@ fn empty(mut fields: Fields<'_>) -> Source {
     })
 }
 
-fn files(mut fields: Fields<'_>, name: &str, maps: &Maps) -> Source {
+fn files(mut fields: Fields<'_>, volume: &str, kind: Kind, beside: &Beside) -> Source {
+    let (name, maps) = match kind {
+        Kind::ConfigMap => ("name", &beside.config),
+        Kind::Secret => ("secretName", &beside.secret),
+    };
     let named = fields.text(name);
     let mode = fields.number("defaultMode");
     let optional = fields.flag("optional").unwrap_or(false);
@@ -49,6 +54,17 @@ fn files(mut fields: Fields<'_>, name: &str, maps: &Maps) -> Source {
         pair
     };
     let items = fields.each("items", item);
+    let place = Place::Volume {
+        name: volume.to_owned(),
+        items: items.iter().cloned().collect(),
+    };
+    if beside.gives(&mut fields, (name, kind, &named), optional, place) {
+        fields.end();
+        return Source::Files(Files {
+            mode,
+            ..Files::default()
+        });
+    }
     let all = maps.get(&named);
     if all.is_none() && !optional {
         let words = format!("is {named}, which the file doesn't have: put it beside the pod");

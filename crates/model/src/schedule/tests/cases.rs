@@ -72,7 +72,9 @@ fn what_follows_another_one_waits_as_its_back_off_says() {
     let other = |world: &mut World, number| {
         world.around.other = Some(Other {
             uid: Uid([1; 16]),
-            last: Some((number, true)),
+            ended: number,
+            succeeded: number,
+            last: Some(true),
             running: false,
         });
     };
@@ -117,7 +119,7 @@ fn a_run_keeps_what_it_is_made_of() {
             programs: vec![*program],
         };
     });
-    world.happens(Event::Declared);
+    world.happens(Event::Declared(true));
     let main = "main".parse().unwrap();
     assert_eq!(world.state.runs[0].shape, Shape::Executable(main));
     world.ends(1, true);

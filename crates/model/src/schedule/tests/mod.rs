@@ -2,16 +2,18 @@
 //! The decision, with worlds of chance and with the cases that people ask about.
 
 mod cases;
+mod jobs;
+mod rolling;
 
 use std::time::Duration;
 
 use proptest::prelude::*;
 
+use super::given::Config;
 use super::spec::{
-    Backoff, Draft, Lax, Missed, Need, Needed, Overlap, Program, Restart, Spec, StartLimit, When,
-    Work,
+    Draft, Lax, Missed, Need, Needed, Overlap, Program, Restart, Spec, StartLimit, When, Work,
 };
-use super::state::{Event, Outcome, RefusalKind, State, Trigger};
+use super::state::{Event, Outcome, RefusalKind, Run, State, Trigger};
 use super::steps::{Effect, LATE, Other, Sight, Step, advance};
 use super::why::Why;
 use crate::executable;
@@ -27,6 +29,9 @@ const START: u64 = 1_800_014_400 * SECOND;
 struct Around {
     other: Option<Other>,
     busy: bool,
+    /// Runs that are not ready.
+    unready: Vec<u64>,
+    boot: String,
 }
 
 impl Sight for Around {
@@ -36,6 +41,22 @@ impl Sight for Around {
 
     fn busy(&self, _: &Lax) -> Option<String> {
         self.busy.then(|| "cpu".to_owned())
+    }
+
+    fn ready(&self, run: &Run) -> bool {
+        !self.unready.contains(&run.number)
+    }
+
+    fn config(&self, _: &Config) -> Option<u64> {
+        None
+    }
+
+    fn elsewhere(&self, _: &Spec) -> Option<String> {
+        None
+    }
+
+    fn boot(&self) -> &str {
+        &self.boot
     }
 }
 
@@ -49,21 +70,11 @@ fn draft(when: When) -> Draft {
         labels: Default::default(),
         spec: spec.try_into().unwrap(),
     };
-    Draft {
-        work: Work::Executable {
-            program: Box::new(program),
-            cell: Box::default(),
-        },
-        when,
-        node: String::new(),
-        restart: Restart::No,
-        backoff: Backoff::default(),
-        start_limit: None,
-        overlap: Overlap::Forbid,
-        missed: None,
-        history: None,
-        needs: Vec::new(),
-    }
+    let work = Work::Executable {
+        program: Box::new(program),
+        cell: Box::default(),
+    };
+    Draft::new(work, when)
 }
 
 fn spec(when: When, change: impl FnOnce(&mut Draft)) -> Spec {
@@ -265,29 +276,64 @@ fn after_counts_ends_from_now_on() {
         schedule: "first".parse().unwrap(),
         success,
     };
-    let other = |number, success| {
+    let other = |ended, succeeded| {
         Some(Other {
             uid: Uid([1; 16]),
-            last: Some((number, success)),
+            ended,
+            succeeded,
+            last: None,
             running: false,
         })
     };
     let mut world = World::new(spec(after(true), |_| {}));
     assert!(matches!(world.idles(), Why::After(_)));
-    world.around.other = other(3, true);
+    world.around.other = other(3, 3);
     assert!(
         matches!(world.idles(), Why::After(_)),
         "what was before doesn't count"
     );
-    world.around.other = other(4, false);
+    world.around.other = other(4, 3);
     assert!(matches!(world.idles(), Why::After(_)), "it failed");
-    world.around.other = other(5, true);
+    world.around.other = other(5, 4);
     let number = world.starts();
     world.ends(number, true);
     assert!(matches!(world.idles(), Why::After(_)), "once for each end");
     world.spec = spec(after(false), |_| {});
-    world.around.other = other(6, false);
+    world.around.other = other(6, 4);
     world.starts();
+}
+
+#[test]
+fn of_two_ends_that_come_quickly_none_is_missed() {
+    let after = When::After {
+        schedule: "first".parse().unwrap(),
+        success: true,
+    };
+    let other = |ended, succeeded| {
+        Some(Other {
+            uid: Uid([1; 16]),
+            ended,
+            succeeded,
+            last: Some(false),
+            running: false,
+        })
+    };
+    let mut world = World::new(spec(after.clone(), |it| it.overlap = Overlap::Allow));
+    world.around.other = other(0, 0);
+    world.idles();
+    // Two succeeded, and then one failed, before anybody looked.
+    world.around.other = other(3, 2);
+    assert_eq!(world.starts(), 1);
+    assert_eq!(world.starts(), 2);
+    assert_eq!(world.idles(), Why::Running);
+    // Where only one may run, the other one is skipped, and told of.
+    let mut world = World::new(spec(after, |_| {}));
+    world.around.other = other(0, 0);
+    world.idles();
+    world.around.other = other(2, 2);
+    assert_eq!(world.starts(), 1);
+    assert_eq!(world.idles(), Why::Running);
+    assert_eq!(world.outcomes, [Outcome::Skipped]);
 }
 
 #[test]
@@ -300,6 +346,8 @@ fn every_gate_says_what_is_in_the_way() {
     assert!(matches!(world.idles(), Why::Dependency(_, words) if words == "isn't there"));
     world.around.other = Some(Other {
         uid: Uid([1; 16]),
+        ended: 0,
+        succeeded: 0,
         last: None,
         running: true,
     });
@@ -413,7 +461,7 @@ proptest! {
                 5 => world.happens(Event::StopAsked(first, "x".into())),
                 6 => world.happens(Event::Refused(first, RefusalKind::Quota, "x".into())),
                 7 => world.happens(Event::NotBegun(first)),
-                8 => world.happens(Event::Declared),
+                8 => world.happens(Event::Declared(true)),
                 9 => world.now = world.now.saturating_sub(amount * SECOND),
                 _ => world.later(amount),
             }

@@ -4,9 +4,14 @@
 
 use std::time::Duration;
 
+mod job;
+mod rolling;
+mod times;
+
 use super::cron::{self, Pattern};
-use super::spec::{Lax, Missed, Need, Needed, Overlap, Spec, When};
-use super::state::{Due, Entry, Outcome, Run, Shape, State, Stopping, Trigger};
+use super::given::{self, Config};
+use super::spec::{Lax, Need, Needed, Overlap, Spec, When, Work};
+use super::state::{Due, Entry, Outcome, Pause, Run, Shape, State, Stopping, Trigger};
 use super::why::Why;
 use crate::name::{Label, Uid};
 use crate::time::Timestamp;
@@ -25,8 +30,12 @@ const TIMES: usize = 16;
 pub struct Other {
     /// Which.
     pub uid: Uid,
-    /// Its last run that ended, and whether it succeeded.
-    pub last: Option<(u64, bool)>,
+    /// How many of its runs have ended.
+    pub ended: u64,
+    /// How many of those succeeded.
+    pub succeeded: u64,
+    /// Whether the last one did; `None`: none has ended yet.
+    pub last: Option<bool>,
     /// A run goes on; of a pod: it is ready.
     pub running: bool,
 }
@@ -37,6 +46,14 @@ pub trait Sight {
     fn other(&self, name: &Label) -> Option<Other>;
     /// What is too busy for that, in words; `None`: there is room.
     fn busy(&self, lax: &Lax) -> Option<String>;
+    /// Whether a run that has begun is as others may need it: of a pod, ready.
+    fn ready(&self, run: &Run) -> bool;
+    /// The last change of a config; `None`: it isn't there.
+    fn config(&self, config: &Config) -> Option<u64>;
+    /// Why what is so labelled, or made from that, may not run on this node; in words.
+    fn elsewhere(&self, spec: &Spec) -> Option<String>;
+    /// Another text for each boot of the node.
+    fn boot(&self) -> &str;
 }
 
 /// Something to do.
@@ -46,6 +63,10 @@ pub enum Effect {
     Start(u64),
     /// End this run.
     Stop(u64),
+    /// Give this run the configs as they are now.
+    Refresh(u64),
+    /// Remove the schedule.
+    Leave,
 }
 
 /// What comes next.
@@ -75,107 +96,83 @@ impl Step {
 /// Goes one step on. `state` is changed as if the effects were done.
 pub fn advance(spec: &Spec, state: &mut State, sight: &impl Sight, now: Timestamp) -> Step {
     let mut entries = Vec::new();
-    let next = times(spec, state, sight, now, &mut entries);
-    let mut step = begin(spec, state, sight, now, &mut entries);
+    look(state, sight, now);
+    let next = times::times(spec, state, sight, now, &mut entries);
+    let mut step = match (&spec.replicas, &spec.job) {
+        (Some(replicas), _) => rolling::step(spec, replicas, state, sight, now),
+        (None, Some(job)) => job::step(spec, job, state, sight, now, &mut entries),
+        (None, None) => begin(spec, state, sight, now, &mut entries),
+    };
     step.entries = entries;
     // A run that goes on must not make a time late.
-    step.wake = match (step.wake, next.filter(|_| state.paused.is_none())) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    };
+    let next = next.filter(|_| state.paused.is_none() && !spec.suspended);
+    step.wake = earlier(step.wake, next);
+    // Another end of what is followed is next.
+    if state.owed > 0 && state.due.is_none() {
+        step.wake = Some(now);
+    }
     for run in &state.runs {
-        if run.stopping == Some(Stopping::Replaced) {
+        if matches!(run.stopping, Some(Stopping::Replaced | Stopping::Surplus)) {
             step.effects.push(Effect::Stop(run.number));
         }
     }
+    refresh(spec, state, sight, &mut step);
     step
 }
 
-/// Takes in what has become due. Answers when to look at the clock again.
-fn times(
-    spec: &Spec,
-    state: &mut State,
-    sight: &impl Sight,
-    now: Timestamp,
-    entries: &mut Vec<Entry>,
-) -> Option<Timestamp> {
-    // The clock was set back: what comes by it again, comes again. Where it was put right by a
-    // little, a time that has just come must not come twice.
-    if state.since.since(now) > SET_BACK {
-        state.since = now;
+fn earlier(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
     }
-    match &spec.when {
-        When::Now | When::Lax(_) => None,
-        When::Cron { pattern, zone } => {
-            if state.paused.is_some() {
-                state.since = now;
-                return None;
-            }
-            let pattern = Pattern::new(pattern, zone).ok()?;
-            for _ in 0..TIMES {
-                let next = pattern.after(state.since)?;
-                if next > now {
-                    return Some(next);
-                }
-                came(spec, state, next, now, entries);
-            }
-            Some(now)
-        }
-        When::At(at) => {
-            let going = state.due.is_some() || !state.runs.is_empty();
-            if state.done || state.paused.is_some() || going {
-                return None;
-            }
-            if *at > now {
-                return Some(*at);
-            }
-            came(spec, state, *at, now, entries);
-            state.done = state.due.is_none();
-            None
-        }
-        When::After { schedule, success } => {
-            let other = sight.other(schedule)?;
-            let last = other.last.map_or(0, |(number, _)| number);
-            let known = state.after.replace((other.uid, last));
-            let fresh = known.is_some_and(|(uid, seen)| uid != other.uid || last > seen);
-            let counts = other.last.is_some_and(|(_, it)| it || !success);
-            if fresh && counts && state.paused.is_none() {
-                // It waits as long as a restart would: two that follow each other must not spin.
-                state.want(now, Trigger::After, 0);
-            }
-            None
+}
+
+/// Takes in which runs are ready.
+fn look(state: &mut State, sight: &impl Sight, now: Timestamp) {
+    for run in &mut state.runs {
+        match run.began.is_some() && sight.ready(run) {
+            true => drop(run.ready.get_or_insert(now)),
+            false => run.ready = None,
         }
     }
 }
 
-/// A time that has come, just now or while nobody looked.
-fn came(spec: &Spec, state: &mut State, time: Timestamp, now: Timestamp, entries: &mut Vec<Entry>) {
-    if now.since(time) <= LATE {
-        state.since = time;
-        wanted(state, time, Trigger::Time);
+/// The last change of what the work is given; `Err`: what is missing.
+fn configs(work: &Work, sight: &impl Sight) -> Result<u64, Config> {
+    let mut last = 0u64;
+    for it in given::mentioned(work) {
+        match sight.config(&it.config) {
+            // Other than before whatever has changed, come or gone.
+            Some(change) => last = last.wrapping_mul(31).wrapping_add(change) | 1,
+            None if it.optional => {}
+            None => return Err(it.config.clone()),
+        }
+    }
+    Ok(last)
+}
+
+/// What was given to runs is brought up to date. Those of an older template have what they had.
+fn refresh(spec: &Spec, state: &mut State, sight: &impl Sight, step: &mut Step) {
+    let Ok(now) = configs(&spec.work, sight) else {
         return;
-    }
-    // One for all that have passed.
-    state.since = now;
-    match spec.missed() {
-        Missed::RunOnce => wanted(state, time, Trigger::Missed),
-        Missed::Skip => {
-            let words = "nobody was there when its time came".to_owned();
-            let due = Due {
-                at: time,
-                by: Trigger::Missed,
-                attempt: 0,
-            };
-            entries.push(skipped(due, words, now));
+    };
+    for run in &mut state.runs {
+        let current = run.revision == state.revision && run.stopping.is_none();
+        if current && run.began.is_some() && run.configs != now {
+            run.configs = now;
+            step.effects.push(Effect::Refresh(run.number));
         }
     }
 }
 
-/// A new wish takes the place of one that was not begun, and waits for nothing that that one did.
-fn wanted(state: &mut State, at: Timestamp, by: Trigger) {
-    state.in_a_row = 0;
-    state.held_until = None;
-    state.want(at, by, 0);
+/// Nothing may begin by itself.
+fn paused(spec: &Spec, state: &State, now: Timestamp) -> Option<Pause> {
+    let by_spec = || Pause {
+        by: "its spec says that it is suspended".to_owned(),
+        at: now,
+    };
+    let own = state.paused.clone();
+    own.or_else(|| spec.suspended.then(by_spec))
 }
 
 fn skipped(due: Due, words: String, now: Timestamp) -> Entry {
@@ -201,10 +198,10 @@ fn begin(
     let Some(due) = state.due else {
         return Step::of(idle(spec, state), None);
     };
-    if let Some(pause) = &state.paused
+    if let Some(pause) = paused(spec, state, now)
         && due.by != Trigger::Hand
     {
-        return Step::of(Why::Paused(pause.clone()), None);
+        return Step::of(Why::Paused(pause), None);
     }
     if let Some(run) = state.runs.first() {
         let number = run.number;
@@ -231,29 +228,34 @@ fn begin(
     start(spec, state, due, now)
 }
 
+/// Adds a run, where the start limit allows one more.
 fn start(spec: &Spec, state: &mut State, due: Due, now: Timestamp) -> Step {
+    if !add(spec, state, due, now) {
+        return Step::of(Why::StartLimit, None);
+    }
+    state.due = None;
+    state.held_until = None;
+    let mut step = Step::of(Why::Starting, None);
+    step.effects.push(Effect::Start(state.numbers));
+    step
+}
+
+/// See [`start`]; `false`: it does not.
+fn add(spec: &Spec, state: &mut State, due: Due, now: Timestamp) -> bool {
     if let Some(limit) = spec.start_limit {
         state.starts.retain(|it| now.since(*it) < limit.within);
         let most = usize::try_from(limit.starts).unwrap_or(usize::MAX);
         if state.starts.len() >= most {
             state.limited = true;
-            return Step::of(Why::StartLimit, None);
+            return false;
         }
         state.starts.push(now);
     }
     state.numbers = state.numbers.saturating_add(1);
-    state.due = None;
-    state.held_until = None;
-    state.runs.push(Run {
-        number: state.numbers,
-        shape: Shape::of(&spec.work),
-        due,
-        began: None,
-        stopping: None,
-    });
-    let mut step = Step::of(Why::Starting, None);
-    step.effects.push(Effect::Start(state.numbers));
-    step
+    let mut run = Run::new(state.numbers, Shape::of(&spec.work), due);
+    run.revision = state.revision;
+    state.runs.push(run);
+    true
 }
 
 /// What is in the way of a start, and when to look again.
@@ -274,6 +276,13 @@ fn gate(
             None => Why::BackOff(until),
         };
         return Some((why, Some(until)));
+    }
+    if let Some(words) = sight.elsewhere(spec) {
+        return Some((Why::Elsewhere(words), None));
+    }
+    if let Err(config) = configs(&spec.work, sight) {
+        let words = format!("is a {} that isn't there", config.kind.word());
+        return Some((Why::Dependency(config.name, words), None));
     }
     let unmet = |need: &Need| Some((need.schedule.clone(), missing(need, sight)?));
     if let Some((name, words)) = spec.needs.iter().find_map(unmet) {
@@ -296,8 +305,8 @@ fn missing(need: &Need, sight: &impl Sight) -> Option<String> {
     match (need.state, other.last) {
         (Needed::Running, _) if other.running => None,
         (Needed::Running, _) => Some("doesn't run".to_owned()),
-        (Needed::Succeeded, Some((_, true))) => None,
-        (Needed::Succeeded, Some((_, false))) => Some("has failed".to_owned()),
+        (Needed::Succeeded, Some(true)) => None,
+        (Needed::Succeeded, Some(false)) => Some("has failed".to_owned()),
         (Needed::Succeeded, None) => Some("has not ended yet".to_owned()),
     }
 }
@@ -341,6 +350,9 @@ fn idle(spec: &Spec, state: &State) -> Why {
         }
         When::At(at) if !state.done => Why::Waiting(*at),
         When::After { schedule, .. } => Why::After(schedule.clone()),
-        When::Now | When::Lax(_) | When::At(_) => done(),
+        When::Boot if state.last.is_none() => {
+            Why::Elsewhere("it runs after the node's next boot".to_owned())
+        }
+        When::Now | When::Lax(_) | When::At(_) | When::Boot => done(),
     }
 }

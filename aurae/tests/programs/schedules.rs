@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stories of schedules: those that programs declare (made, changed in place, pruned), and
+//! manifests that the client applies.
+
+use super::{Folder, node};
+
+const TICK: &str = r#"
+if (args[0] !== "none") {
+  await schedule.Declare({
+    name: "tick",
+    spec: {
+      when: { cron: { pattern: args[0] } },
+      work: {
+        executable: {
+          executable: { ref: { path: "tick/main" }, spec: { argv: ["/bin/true"] } },
+        },
+      },
+    },
+  });
+}
+"#;
+
+#[test]
+fn a_schedule_is_planned_applied_changed_in_place_and_pruned() {
+    let Some(node) = node() else { return };
+    let folder = Folder::new();
+    let file = folder.file("main.ts", TICK);
+    let planned = node.aurae(&["plan", &file, "0 4 1 1 *"]).ok();
+    assert!(planned.contains("create schedule tick"), "{planned}");
+    assert_eq!(node.aurae(&["schedule", "ls", "-o", "name"]).ok(), "");
+    node.aurae(&["apply", &file, "0 4 1 1 *"]).ok();
+    assert_eq!(node.aurae(&["schedule", "ls", "-o", "name"]).ok(), "tick\n");
+    let same = node.aurae(&["apply", &file, "0 4 1 1 *"]).ok();
+    assert!(same.contains("nothing changed"), "{same}");
+    let uid = |code: &str| node.aurae(&["-e", code]).ok();
+    let code = "print((await schedule.Get({ name: 'tick' })).uid)";
+    let first = uid(code);
+    let changed = node.aurae(&["apply", &file, "0 5 1 1 *"]).ok();
+    assert!(changed.contains("~ update schedule tick"), "{changed}");
+    assert_eq!(uid(code), first, "it was changed in place");
+    let shown = node.aurae(&["schedule", "ls"]).ok();
+    assert!(shown.contains("0 5 1 1 *"), "{shown}");
+    let planned = node.aurae(&["plan", &file, "none"]).ok();
+    assert!(planned.contains("- remove schedule tick"), "{planned}");
+    node.aurae(&["apply", &file, "none"]).ok();
+    assert_eq!(node.aurae(&["schedule", "ls", "-o", "name"]).ok(), "");
+}
+
+const MANIFEST: &str = r#"
+apiVersion: v1
+kind: Secret
+metadata: {name: key}
+stringData: {k: hush-hush}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 2
+  paused: true
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers:
+      - name: app
+        image: none:1
+        imagePullPolicy: Never
+        env: [{name: KEY, valueFrom: {secretKeyRef: {name: key, key: k}}}]
+---
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: nightly}
+spec:
+  schedule: "30 4 * * *"
+  concurrencyPolicy: Forbid
+  jobTemplate:
+    spec:
+      template:
+        spec:
+          restartPolicy: Never
+          containers: [{name: app, image: "none:1"}]
+"#;
+
+#[test]
+fn manifests_are_applied_shown_and_deleted_and_bad_ones_change_nothing() {
+    let Some(node) = node() else { return };
+    let folder = Folder::new();
+    let file = folder.file("all.yaml", MANIFEST);
+    let apply = |file: &str| node.aurae(&["schedule", "apply", "-f", file]);
+    let dry = node
+        .aurae(&["schedule", "apply", "--dry-run", "-f", &file])
+        .ok();
+    assert!(dry.contains("deployment/web created (dry run)"), "{dry}");
+    assert_eq!(node.aurae(&["schedule", "ls", "-o", "name"]).ok(), "");
+    let first = apply(&file).ok();
+    assert_eq!(
+        first,
+        "secret/key created\ndeployment/web created\ncronjob/nightly created\n"
+    );
+    let again = apply(&file).ok();
+    assert_eq!(again.matches("unchanged").count(), 3, "{again}");
+    let shown = node.aurae(&["schedule", "ls"]).ok();
+    assert!(
+        shown.contains("Deployment") && shown.contains("0/2"),
+        "{shown}"
+    );
+    let configs = node.aurae(&["schedule", "configs", "-o", "json"]).ok();
+    assert!(
+        configs.contains("key") && !configs.contains("hush-hush"),
+        "{configs}"
+    );
+    let bad = MANIFEST
+        .replace("        image: none:1\n", "")
+        .replace("replicas: 2", "replicas: 3");
+    let refused = apply(&folder.file("bad.yaml", &bad)).fails(3);
+    let words = "spec.template.spec.containers[0].image: Required value";
+    assert!(refused.contains(words), "{refused}");
+    // A name is of one schedule.
+    let pod = "{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: a, \
+               image: b}]}}";
+    let refused = apply(&folder.file("pod.yaml", pod)).fails(1);
+    assert!(refused.contains("made from a Deployment"), "{refused}");
+    let deleted = node.aurae(&["schedule", "delete", "-f", &file]).ok();
+    assert_eq!(deleted.matches(" deleted\n").count(), 3, "{deleted}");
+    let crontab = folder.file("ann", "MAILTO=ann\n@daily echo 100\\% done\n");
+    let applied = node
+        .aurae(&["schedule", "apply", "--crontab", "-f", &crontab])
+        .ok();
+    assert!(applied.starts_with("crontab/ann-"), "{applied}");
+}
