@@ -662,7 +662,9 @@ __aurae.table = {
         "user",
         "group",
         "groups",
-        "fsGroup"
+        "fsGroup",
+        "network",
+        "hostNetwork"
       ],
       "kind": "pod",
       "lists": [

@@ -399,6 +399,9 @@ impl Task {
             containers,
             debug: self.debug.iter().map(Added::status).collect(),
             events: self.notes.all(),
+            // Of the cell, which is looked at when somebody asks.
+            network: None,
+            host_addresses: Vec::new(),
         };
         let changed = self.status.send_if_modified(|published| {
             let changed = *published != status;
@@ -430,6 +433,8 @@ fn first_status(meta: &Meta, spec: &PodSpec) -> PodStatus {
         containers: Vec::new(),
         debug: Vec::new(),
         events: Vec::new(),
+        network: None,
+        host_addresses: Vec::new(),
     }
 }
 
