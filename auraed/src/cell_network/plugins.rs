@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Networks of CNI: which one a cell is attached to, and the plugins' runs for it. They are programs
-//! of the node's administrator, run as root in the node's namespaces; how one is run is crate
-//! `net`'s, which ones and for whom is decided here (ADR 47).
+//! Networks of CNI: which one a cell is attached to, and the plugins' runs for it. They are
+//! programs of the node's administrator, run as root in the node's namespaces; how one is run is
+//! crate `net`'s, which ones and for whom is decided here (ADR 47).
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -159,6 +159,7 @@ impl Plugins {
         let mut pause = AGAIN;
         while let Err(error) = self.remove(tenant, uid).await {
             tracing::error!(%uid, %error, "the plugins of a cell's network can't remove it yet");
+            // A plugin that could not do it tells nobody when it can.
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(AT_MOST);
         }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Addresses that are asked for, on a real node: who has one keeps it, and nobody hears whose it is.
+//! Addresses that are asked for, on a real node: who has one keeps it, and nobody hears whose it
+//! is.
 
 use api::runtime::v0 as wire;
 use api::status::{Reason, from_status};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Networks of CNI on a real node: Debian's plugins give pods interfaces and get them back, and what
-//! plugins had begun when the daemon died is taken back by the next one.
+//! Networks of CNI on a real node: Debian's plugins give pods interfaces and get them back, and
+//! what plugins had begun when the daemon died is taken back by the next one.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

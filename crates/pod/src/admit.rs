@@ -3,8 +3,8 @@
 //! for which the runtime refuses nothing: so whatever of a spec the runtime keeps for
 //! administrators (its `privilege`) is refused here, before an order reaches the pod. A spec has no
 //! devices, unmasked paths or filters of its own, and asks for no `oom_score_adj` below 0
-//! (`model::pod::qos`); a field that is added to it and reaches that far has its place here. Ports of
-//! the node are looked at by the runtime's own rule.
+//! (`model::pod::qos`); a field that is added to it and reaches that far has its place here. Ports
+//! of the node are looked at by the runtime's own rule.
 
 use identity::Permit;
 use model::error::{Error, Reason};

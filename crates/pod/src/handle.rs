@@ -131,9 +131,9 @@ impl Pods {
     ///
     /// # Errors
     /// `ALREADY_EXISTS`, `PERMISSION_DENIED` (a folder of the node, its network or one of its own
-    /// ports, or a program without a filter, for who is no administrator), `LIMIT_EXCEEDED` (volumes
-    /// in memory, or ports, beyond the tenant's quota), and what making a cell may fail with.
-    /// Nothing is left behind.
+    /// ports, or a program without a filter, for who is no administrator), `LIMIT_EXCEEDED`
+    /// (volumes in memory, or ports, beyond the tenant's quota), and what making a cell may fail
+    /// with. Nothing is left behind.
     pub async fn run(&self, permit: Permit, request: RunPod) -> Result<PodStatus, Error> {
         let RunPod { tenant, path, .. } = &request;
         for action in [RUN_CELL, RUN_EXECUTABLE] {

@@ -124,7 +124,8 @@ pub struct Attach {
     pub netns: OwnedFd,
     /// What it asks for.
     pub network: Network,
-    /// Whether ports of the node lead there from the node's own loopback addresses, too: an administrator's do.
+    /// Whether ports of the node lead there from its own loopback addresses, too: an
+    /// administrator's do.
     pub on_loopback: bool,
 }
 

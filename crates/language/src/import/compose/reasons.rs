@@ -64,7 +64,7 @@ const REASONS: [(&str, &str); 45] = [
     ),
     (
         "network_mode",
-        "the containers of a pod share a network of their own; the node's is hostNetwork of the pod",
+        "the containers of a pod share a network of their own; hostNetwork is the node's",
     ),
     (
         "oom_kill_disable",

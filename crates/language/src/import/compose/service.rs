@@ -396,6 +396,7 @@ fn of_pod(service: &mut Fields, variables: &mut Variables, notes: &mut Notes) ->
         hosts,
         aliases: aliases(service, variables, notes)?,
         profiles,
+        ports: Vec::new(),
     })
 }
 

@@ -111,8 +111,10 @@ fn each_field_of_a_service_has_its_place() {
             "path: \"/run/secrets/db_password\"",
             "files: { db_password: await file.readText(\"./secrets/db.txt\") }",
             "subPath: \"db_password\"",
-            "network: { ports: [{ hostPort: 8080, port: 80 }, ...(args.includes(\"debug\") ? \
-             [{ hostPort: 9090, port: 8080, address: \"127.0.0.1\" }] : [])",
+            "network: {",
+            "{ hostPort: 8080, port: 80 },",
+            "...(args.includes(\"debug\") ? \
+             [{ hostPort: 9090, port: 8080, address: \"127.0.0.1\" }] : []),",
         ],
     );
     // A node would replace it, and Compose doesn't.
