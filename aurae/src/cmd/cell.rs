@@ -390,14 +390,14 @@ fn shares(namespaces: &[i32]) -> String {
 }
 
 /// Of all interfaces, IPv6 first.
-fn addresses(network: &NetworkStatus) -> String {
+pub(crate) fn addresses(network: &NetworkStatus) -> String {
     let all = network.interfaces.iter();
     let all: Vec<_> = all.flat_map(|it| it.addresses.iter().cloned()).collect();
     or_dash(all.join(","))
 }
 
 /// The node's ports that lead to the cell, in docker's words.
-fn ports(network: &NetworkStatus) -> String {
+pub(crate) fn ports(network: &NetworkStatus) -> String {
     let one = |port: &PublishedPort| {
         let protocol = match port.protocol() {
             published_port::Protocol::Udp => "udp",

@@ -37,7 +37,7 @@ fn of_a_run(flag: &str) -> Option<&'static str> {
     Some(match flag {
         "--restart" => "nothing is restarted yet: a program that has ended stays ended",
         "--entrypoint" => "the program is what follows `--`",
-        "--ip" | "--mac-address" => "the node gives each cell its addresses: leave the flag out",
+        "--mac-address" => "the node gives each cell its hardware address: leave the flag out",
         "-P" => "name the ports: `-p 8080:80` leads the node's port 8080 to the cell's 80",
         "-p" => "`--property NAME=VALUE` sets a property in systemd's words",
         "-h" => "`--hostname NAME` names the cell for its programs",

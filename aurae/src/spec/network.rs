@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Flags that describe the network of a cell, for `run` and `cell run`, in docker's words.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use api::runtime::v0::{HostAlias, Network, PublishedPort, network, published_port};
+use api::runtime::v0::{CniNetwork, HostAlias, Network, PublishedPort, network, published_port};
 
 const PORT: &str = "write [ADDRESS:]PORT:PORT[/tcp|udp|sctp]: the node's port and the cell's, as \
                     in 8080:80 or 127.0.0.1:5353:53/udp";
@@ -27,6 +27,15 @@ pub(crate) struct NetworkFlags {
     /// A name in a container's /etc/hosts: NAME:ADDRESS
     #[arg(long, value_name = "HOST", value_parser = parse_host)]
     pub(crate) add_host: Vec<HostAlias>,
+    /// Its IPv4 address, of the node's range
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) ip: Option<Ipv4Addr>,
+    /// Its IPv6 address, of the node's range
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) ip6: Option<Ipv6Addr>,
+    /// A network of CNI: NETWORK[:INTERFACE]; with --net cni those alone
+    #[arg(long, value_name = "NETWORK", value_parser = parse_cni)]
+    pub(crate) cni: Vec<CniNetwork>,
 }
 
 /// What a cell is attached to.
@@ -36,6 +45,8 @@ pub(crate) enum Net {
     None,
     /// The node's network of cells
     Bridge,
+    /// Networks of CNI: those of --cni, or the node's default one
+    Cni,
     /// The node's own network: the same as --share net
     Host,
 }
@@ -47,7 +58,10 @@ impl NetworkFlags {
             None | Some(Net::Host) => network::Mode::Unspecified,
             Some(Net::None) => network::Mode::None,
             Some(Net::Bridge) => network::Mode::Bridge,
+            Some(Net::Cni) => network::Mode::Cni,
         };
+        let four = self.ip.map(|address| address.to_string());
+        let six = self.ip6.map(|address| address.to_string());
         let asked = Network {
             mode: mode.into(),
             ports: self.publish.clone(),
@@ -55,6 +69,9 @@ impl NetworkFlags {
             dns_searches: self.dns_search.clone(),
             dns_options: Vec::new(),
             hosts: self.add_host.clone(),
+            addresses: six.into_iter().chain(four).collect(),
+            cni: self.cni.clone(),
+            ..Network::default()
         };
         (asked != Network::default()).then_some(asked)
     }
@@ -72,6 +89,9 @@ impl NetworkFlags {
             (!self.dns.is_empty(), "--dns"),
             (!self.dns_search.is_empty(), "--dns-search"),
             (!self.add_host.is_empty(), "--add-host"),
+            (self.ip.is_some(), "--ip"),
+            (self.ip6.is_some(), "--ip6"),
+            (!self.cni.is_empty(), "--cni"),
         ];
         let mut given = given.iter().filter(|(is_given, _)| *is_given);
         given.next().map(|(_, flag)| *flag)
@@ -103,6 +123,17 @@ fn parse_port(text: &str) -> Result<PublishedPort, String> {
         host_port: number(host_port)?.into(),
         port: number(port)?.into(),
     })
+}
+
+fn parse_cni(text: &str) -> Result<CniNetwork, String> {
+    let (name, interface) = text.split_once(':').unwrap_or((text, ""));
+    match name {
+        "" => Err("write NETWORK or NETWORK:INTERFACE, as in storage:net1".to_owned()),
+        name => Ok(CniNetwork {
+            name: name.to_owned(),
+            interface: interface.to_owned(),
+        }),
+    }
 }
 
 fn parse_host(text: &str) -> Result<HostAlias, String> {
@@ -147,5 +178,16 @@ mod tests {
         assert_eq!(parse_host("db:fd00::7").unwrap().address, "fd00::7");
         assert_eq!(parse_host("db:192.0.2.7").unwrap().names, ["db"]);
         parse_host("db").unwrap_err();
+    }
+
+    #[test]
+    fn a_network_of_cni_may_name_its_interface() {
+        assert_eq!(parse_cni("lan").unwrap().interface, "");
+        let network = parse_cni("lan:net7").unwrap();
+        assert_eq!(
+            (network.name.as_str(), network.interface.as_str()),
+            ("lan", "net7")
+        );
+        parse_cni(":net7").unwrap_err();
     }
 }

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Wires the network of cells (crate `net`) to the runtime: it is begun when the first cell wants
-//! it, counts in the tenants' quotas, and is found again by the next daemon (ADR 38). Links and
-//! addresses of the machine itself are the module `net`'s.
+//! it, counts in the tenants' quotas, and is found again by the next daemon (ADR 38). Networks of
+//! CNI stand beside it, or in its place ([`plugins`], ADR 47). Links and addresses of the machine
+//! itself are the module `net`'s.
 //!
 //! A node none of whose cells was attached is left as it was: no bridge, no rules, no forwarding.
 
+mod claims;
 mod kept;
 mod names;
+mod plugins;
 mod settings;
+mod words;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,19 +20,20 @@ use std::time::{Duration, Instant};
 use ::net::{Network, Started};
 use futures_util::future::BoxFuture;
 use model::error::{Error, Reason};
-use model::name::Uid;
-use model::network::{Attached, Interface, Protocol, PublishedPort};
+use model::name::{Tenant, Uid};
+use model::network::{Attached, Network as Asked};
 use model::quota::Quota;
 use runtime::ports::{Attach, Networks, NodeNames};
 use tenants::{Pool, Taken, Tenants};
 
 use crate::config::Config;
-use kept::Kept;
+use claims::{By, Claim, Claims};
+use kept::{Has, Kept};
+use plugins::{Plan, Plugins};
 use settings::Wanted;
-pub(crate) use settings::{CellNetworkConfig, reserved_ports};
+pub(crate) use settings::{CellNetworkConfig, open_networks, reserved_ports};
+use words::{DISABLED, no_network, refused, request, said, shown};
 
-/// The interface of a cell, by custom.
-const NAME: &str = "eth0";
 /// A network that could not be begun is tried again after this, where a cell wants it.
 const AGAIN: Duration = Duration::from_secs(10);
 
@@ -44,16 +49,19 @@ struct Inner {
     /// Why it could not be begun, and when that was seen.
     failed: Mutex<Option<(String, Instant)>>,
     cells: Mutex<HashMap<Uid, Cell>>,
+    plugins: Plugins,
+    claims: Claims,
     addresses: Pool,
     ports: Pool,
 }
 
-/// What a cell has; none where its interface was lost.
+/// What a cell has.
 struct Cell {
-    attached: Option<::net::Attached>,
+    has: Has,
     /// The cell is no more. What it had counts until it is away.
     ended: bool,
     _taken: Vec<Taken>,
+    _claim: Claim,
 }
 
 impl CellNetwork {
@@ -70,21 +78,43 @@ impl CellNetwork {
             network: tokio::sync::OnceCell::new(),
             failed: Mutex::default(),
             cells: Mutex::default(),
+            plugins: Plugins::new(&config.cell_network, run.join("cni")),
+            claims: Claims::default(),
             addresses: Pool::new(tenants, Quota::Addresses),
             ports: Pool::new(tenants, Quota::Ports),
         }));
-        if !network.0.kept.is_begun() {
-            return Ok(network);
+        if network.0.kept.is_begun() {
+            for (uid, has) in network.0.kept.living()? {
+                let cell = network.counted(uid, has);
+                network.cells().insert(uid, cell);
+            }
         }
-        for (uid, attached) in network.0.kept.living()? {
-            let cell = network.counted(attached);
-            network.cells().insert(uid, cell);
-        }
+        network.collect();
+        let has_bridge = |cell: &Cell| cell.has.bridge.is_some();
+        let is_begun = network.0.kept.bridge_is_begun() || network.cells().values().any(has_bridge);
         // Also where no cell is to be attached any more: what is there ends with its cells.
-        if let Err(error) = network.works().await {
+        if is_begun && let Err(error) = network.works().await {
             tracing::error!(%error, "cells have no network that this daemon knows");
         }
         Ok(network)
+    }
+
+    /// Has plugins remove what they have added to cells that aren't there any more, or were in the
+    /// making when the last daemon died. Nothing waits for it: ids of cells are never given again.
+    fn collect(&self) {
+        let found = self.0.plugins.cells();
+        let found = found.inspect_err(|error| tracing::error!(%error, "networks of CNI"));
+        let living = self.cells();
+        let gone = found.unwrap_or_default().into_iter();
+        for uid in gone.filter(|uid| living.get(uid).is_none_or(|cell| cell.has.cni.is_empty())) {
+            tracing::info!(%uid, "plugins remove a cell's network that is of no living cell");
+            self.clone().unplug(Tenant::system(), uid);
+        }
+    }
+
+    /// Beside, until it is done.
+    fn unplug(self, tenant: Tenant, uid: Uid) {
+        tokio::spawn(async move { self.0.plugins.remove_at_last(&tenant, uid).await });
     }
 
     /// Why cells can't be attached, as far as it is known: for the node's features.
@@ -99,15 +129,15 @@ impl CellNetwork {
     }
 
     /// What lives counts, also beyond a quota that was lowered meanwhile.
-    fn counted(&self, attached: Option<::net::Attached>) -> Cell {
-        let mut taken = Vec::new();
-        if let Some(attached) = &attached {
-            let ports = attached.host_ports.len() as u64;
-            taken.push(self.0.addresses.count(&attached.tenant, 1));
-            taken.push(self.0.ports.count(&attached.tenant, ports));
-        }
+    fn counted(&self, uid: Uid, has: Has) -> Cell {
+        let ports = has.ports();
+        let taken = vec![
+            self.0.addresses.count(&has.tenant, has.interfaces()),
+            self.0.ports.count(&has.tenant, ports.len() as u64),
+        ];
         Cell {
-            attached,
+            _claim: self.0.claims.of_living(uid, by_of(&has), ports),
+            has,
             ended: false,
             _taken: taken,
         }
@@ -159,12 +189,12 @@ impl CellNetwork {
 
     async fn begin(&self) -> Result<Network, String> {
         let failed = |e: &dyn std::fmt::Display| format!("{}: {e}", self.0.kept.folder().display());
-        self.0.kept.begin().map_err(|e| failed(&e))?;
+        self.0.kept.begin_bridge().map_err(|e| failed(&e))?;
         let settings = self.0.wanted.settings()?;
         let living: Vec<(Uid, ::net::Attached)> = {
             let cells = self.cells();
             let living = cells.iter().filter(|(_, cell)| !cell.ended);
-            let has = |(uid, cell): (&Uid, &Cell)| Some((*uid, cell.attached.clone()?));
+            let has = |(uid, cell): (&Uid, &Cell)| Some((*uid, cell.has.bridge.clone()?));
             living.filter_map(has).collect()
         };
         let begun = Network::start(settings, None, living).await;
@@ -184,10 +214,14 @@ impl CellNetwork {
         }
         for (uid, name, error) in started.lost {
             tracing::error!(%uid, name, %error, "an interface of a cell is lost");
-            if let Some(cell) = self.cells().get_mut(&uid) {
-                cell.attached = None;
-            }
-            if let Err(error) = self.0.kept.put(uid, None) {
+            let kept = match self.cells().get_mut(&uid) {
+                Some(cell) => {
+                    cell.has.bridge = None;
+                    self.0.kept.put(uid, &cell.has)
+                }
+                None => Ok(()),
+            };
+            if let Err(error) = kept {
                 tracing::warn!(%uid, %error, "that an interface is lost is not kept");
             }
         }
@@ -200,34 +234,117 @@ impl CellNetwork {
 
     async fn attach_now(self, attach: Attach) -> Result<Attached, Error> {
         let (uid, tenant) = (attach.uid, attach.tenant.clone());
-        let network = self.begun().await?;
-        let mut taken = vec![self.0.addresses.take(&tenant, 1)?];
-        if !attach.ports.is_empty() {
-            let count = attach.ports.len() as u64;
-            taken.push(self.0.ports.take(&tenant, count)?);
+        let plan = self.0.plugins.plan(&attach.network)?;
+        let ports = &attach.network.ports;
+        if !plan.bridge {
+            claims::check_plugins(ports, attach.on_loopback)?;
         }
-        let attached = network.attach(request(attach)).await.map_err(refused)?;
-        if let Err(error) = self.0.kept.put(uid, Some(&attached)) {
-            let _ = network.detach(uid).await;
-            let message = format!("the cell's network can't be kept: {error}");
-            return Err(Error::new(Reason::Degraded, message));
+        let interfaces = plan.cni.len() as u64 + u64::from(plan.bridge);
+        let mut taken = vec![self.0.addresses.take(&tenant, interfaces)?];
+        if !ports.is_empty() {
+            taken.push(self.0.ports.take(&tenant, ports.len() as u64)?);
         }
-        let shown = shown(Some(&attached));
+        let by = match plan.bridge {
+            true => By::Bridge,
+            false => By::Plugins,
+        };
+        let claim = self.0.claims.take(uid, by, ports.clone())?;
+        let has = match self.make(attach, plan).await {
+            Ok(has) => has,
+            Err(error) => {
+                // What plugins could not take back at once goes on to count.
+                self.clone().give_up(tenant, uid, taken, claim);
+                return Err(error);
+            }
+        };
+        let shown = shown(&has);
         let cell = Cell {
-            attached: Some(attached),
+            has,
             ended: false,
             _taken: taken,
+            _claim: claim,
         };
         self.cells().insert(uid, cell);
         Ok(shown)
     }
 
+    /// Makes the interfaces, and keeps what they are.
+    async fn make(&self, attach: Attach, plan: Plan) -> Result<Has, Error> {
+        let uid = attach.uid;
+        let mut has = Has {
+            tenant: attach.tenant.clone(),
+            bridge: None,
+            cni: Vec::new(),
+        };
+        let kept = |e: std::io::Error| {
+            let message = format!("the cell's network can't be kept: {e}");
+            Error::new(Reason::Degraded, message)
+        };
+        self.0.kept.begin().map_err(kept)?;
+        if plan.bridge {
+            let network = self.begun().await?;
+            let attached = network.attach(request(&attach)?).await.map_err(refused)?;
+            has.bridge = Some(attached);
+        }
+        let plugged = self.plug(&attach, &plan, &mut has).await;
+        if let Err(error) = plugged.and_then(|()| self.0.kept.put(uid, &has).map_err(kept)) {
+            if let Some(network) = self.0.network.get() {
+                let _ = network.detach(uid).await;
+            }
+            return Err(error);
+        }
+        Ok(has)
+    }
+
+    /// Has plugins make what is theirs.
+    async fn plug(&self, attach: &Attach, plan: &Plan, has: &mut Has) -> Result<(), Error> {
+        for (place, wanted) in plan.cni.iter().enumerate() {
+            let first = place == 0 && !plan.bridge;
+            let plugged = self.0.plugins.add(attach, wanted, first).await?;
+            has.cni.push(plugged);
+        }
+        Ok(())
+    }
+
+    /// Has plugins take back what a failed attachment has left, which counts until then.
+    fn give_up(self, tenant: Tenant, uid: Uid, taken: Vec<Taken>, claim: Claim) {
+        tokio::spawn(async move {
+            if self.0.plugins.cells().is_ok_and(|all| all.contains(&uid)) {
+                self.0.plugins.remove_at_last(&tenant, uid).await;
+            }
+            drop((taken, claim));
+        });
+    }
+
     async fn detach_now(self, uid: Uid) {
         // Nobody else has this uid: what isn't there was never attached. It is noted before the
         // network is looked for: one that is being begun meanwhile sees it afterwards.
-        match self.cells().get_mut(&uid) {
-            Some(cell) => cell.ended = true,
+        let has = match self.cells().get_mut(&uid) {
+            Some(cell) => {
+                cell.ended = true;
+                cell.has.clone()
+            }
             None => return,
+        };
+        if !has.cni.is_empty()
+            && let Err(error) = self.0.plugins.remove(&has.tenant, uid).await
+        {
+            // Its file stays, and what it has counts, until they can.
+            tracing::error!(%uid, %error, "plugins can't remove the network of a cell yet");
+            tokio::spawn(async move {
+                self.0.plugins.remove_at_last(&has.tenant, uid).await;
+                self.without_plugins(uid, &has).await;
+            });
+            return;
+        }
+        self.without_plugins(uid, &has).await;
+    }
+
+    /// What is left of a cell when plugins have nothing of it any more.
+    async fn without_plugins(&self, uid: Uid, has: &Has) {
+        if has.bridge.is_none() {
+            self.forget(uid);
+            return;
         }
         match self.works().await {
             Ok(network) => self.take_away(&network, uid).await,
@@ -243,6 +360,10 @@ impl CellNetwork {
             tracing::error!(%uid, %error, "the network of a cell stays behind");
             return;
         }
+        self.forget(uid);
+    }
+
+    fn forget(&self, uid: Uid) {
         self.0.kept.remove(uid);
         self.cells().remove(&uid);
     }
@@ -256,10 +377,25 @@ impl CellNetwork {
     }
 }
 
+fn by_of(has: &Has) -> By {
+    match has.bridge {
+        Some(_) => By::Bridge,
+        None => By::Plugins,
+    }
+}
+
 impl Networks for CellNetwork {
-    fn absent(&self) -> BoxFuture<'static, Option<Error>> {
+    fn absent(&self, asked: &Asked) -> BoxFuture<'static, Option<Error>> {
         let network = self.clone();
-        Box::pin(async move { network.begun().await.err() })
+        let plan = self.0.plugins.plan(asked);
+        Box::pin(async move {
+            match plan {
+                // What is wrong with it is said when it is attached.
+                Ok(plan) if plan.bridge => network.begun().await.err(),
+                Ok(_) | Err(_) if network.0.wanted.enabled => None,
+                Ok(_) | Err(_) => Some(no_network(DISABLED)),
+            }
+        })
     }
 
     fn attach(&self, attach: Attach) -> BoxFuture<'static, Result<Attached, Error>> {
@@ -272,118 +408,10 @@ impl Networks for CellNetwork {
 
     fn attached(&self, uid: Uid) -> Option<Attached> {
         let cells = self.cells();
-        cells.get(&uid).map(|cell| shown(cell.attached.as_ref()))
+        cells.get(&uid).map(|cell| shown(&cell.has))
     }
 
     fn names(&self) -> NodeNames {
         names::of_node()
-    }
-}
-
-const DISABLED: &str = "cell_network.enabled is false in the node's configuration";
-
-fn no_network(why: &str) -> Error {
-    let message = format!("this node has no network of cells: {why}");
-    Error::new(Reason::Unsupported, message)
-        .hint("leave the cell without one (--net none); `aurae node info` says what the node lacks")
-}
-
-/// What failed, with its causes: `Display` says the first alone.
-fn said(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(next) = cause {
-        text.push_str(&format!(": {next}"));
-        cause = next.source();
-    }
-    text
-}
-
-/// In the words of the API. What another tenant has is said without its name.
-fn refused(error: ::net::Error) -> Error {
-    const PORTS: &str = "cell.spec.network.ports";
-    use ::net::Error as Net;
-    match &error {
-        Net::PortTaken { port, .. } => {
-            let message = format!("port {port} of the node leads to another cell");
-            Error::new(Reason::Conflict, message)
-                .field(PORTS)
-                .hint("publish another port, or stop the cell that has it")
-        }
-        Net::PortInUse { port } => {
-            let message = format!("a program of the node listens on its port {port}");
-            Error::new(Reason::Conflict, message)
-                .field(PORTS)
-                .hint("publish another port")
-        }
-        Net::Request { reason, .. } => Error::invalid(PORTS, reason.clone()),
-        Net::Full { .. } | Net::TenantFull { .. } => {
-            Error::new(Reason::LimitExceeded, error.to_string())
-        }
-        _ => {
-            let message = format!(
-                "the cell can't be attached to the network: {}",
-                said(&error)
-            );
-            Error::new(Reason::Internal, message).errno(error.errno())
-        }
-    }
-}
-
-fn request(attach: Attach) -> ::net::Attach {
-    ::net::Attach {
-        uid: attach.uid,
-        tenant: attach.tenant,
-        netns: attach.netns,
-        name: NAME.to_owned(),
-        default_route: true,
-        host_ports: attach
-            .ports
-            .iter()
-            .map(|port| host_port(port, attach.on_loopback))
-            .collect(),
-    }
-}
-
-fn host_port(port: &PublishedPort, on_loopback: bool) -> ::net::HostPort {
-    ::net::HostPort {
-        protocol: match port.protocol {
-            Protocol::Tcp => ::net::Protocol::Tcp,
-            Protocol::Udp => ::net::Protocol::Udp,
-            Protocol::Sctp => ::net::Protocol::Sctp,
-        },
-        address: port.address,
-        host_port: port.host_port,
-        port: port.port,
-        on_loopback,
-    }
-}
-
-fn published(port: &::net::HostPort) -> PublishedPort {
-    PublishedPort {
-        protocol: match port.protocol {
-            ::net::Protocol::Tcp => Protocol::Tcp,
-            ::net::Protocol::Udp => Protocol::Udp,
-            ::net::Protocol::Sctp => Protocol::Sctp,
-        },
-        address: port.address,
-        host_port: port.host_port,
-        port: port.port,
-    }
-}
-
-/// What clients see of it.
-fn shown(attached: Option<&::net::Attached>) -> Attached {
-    let Some(attached) = attached else {
-        return Attached::default();
-    };
-    Attached {
-        interfaces: vec![Interface {
-            name: attached.name.clone(),
-            addresses: attached.addresses.clone(),
-            gateways: attached.gateways.clone(),
-            mac: attached.mac.to_string(),
-        }],
-        ports: attached.host_ports.iter().map(published).collect(),
     }
 }

@@ -16,14 +16,16 @@ const MOST: usize = 32 << 10;
 /// What it is now. A file that isn't there says nothing.
 pub(super) fn of_node() -> NodeNames {
     let resolv_conf = read("/etc/resolv.conf");
-    let mut dns = parse(&resolv_conf);
+    let dns_here = parse(&resolv_conf, |text| text.parse().ok());
+    let mut dns = parse(&resolv_conf, reachable);
     if dns.servers.is_empty() && !resolv_conf.is_empty() {
-        dns.servers = parse(&read(RESOLVED)).servers;
+        dns.servers = parse(&read(RESOLVED), reachable).servers;
     }
     NodeNames {
         hosts: read("/etc/hosts"),
         resolv_conf,
         dns,
+        dns_here,
     }
 }
 
@@ -33,15 +35,15 @@ fn read(path: impl AsRef<Path>) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Servers that another network namespace reaches, by resolv.conf(5); the last `search` counts.
-fn parse(text: &str) -> Dns {
+/// By resolv.conf(5), with the servers that `of` takes; the last `search` counts.
+fn parse(text: &str, of: fn(&str) -> Option<IpAddr>) -> Dns {
     let mut dns = Dns::default();
     for line in text.lines() {
         let mut words = line.split_whitespace();
         let first = words.next();
         let rest = || words.clone().map(str::to_owned).collect();
         match first {
-            Some("nameserver") => dns.servers.extend(words.next().and_then(reachable)),
+            Some("nameserver") => dns.servers.extend(words.next().and_then(of)),
             Some("search" | "domain") => dns.searches = rest(),
             Some("options") => dns.options.extend::<Vec<String>>(rest()),
             _ => {}
@@ -70,6 +72,7 @@ mod tests {
         let dns = parse(
             "# a comment\nnameserver 127.0.0.53\nnameserver fe80::1%eth0\nnameserver 192.0.2.1\n\
              search a.example b.example\noptions edns0 trust-ad\n",
+            reachable,
         );
         assert_eq!(dns.servers, [IpAddr::from([192, 0, 2, 1])]);
         assert_eq!(dns.searches, ["a.example", "b.example"]);

@@ -38,6 +38,17 @@ pub(crate) struct CellNetworkConfig {
     pub(crate) reserved_ports: Vec<String>,
     /// Ranges that no cell may send to, beside link-local ones.
     pub(crate) refused: Vec<String>,
+    /// The network of CNI that containers and pods are attached to unless they say otherwise.
+    /// Empty: the bridge.
+    pub(crate) cni: String,
+    /// More networks of CNI that members may name.
+    pub(crate) cni_networks: Vec<String>,
+    /// The folder of CNI's configurations.
+    pub(crate) cni_configurations: PathBuf,
+    /// The folders of CNI's plugins, first found first taken.
+    pub(crate) cni_plugins: Vec<PathBuf>,
+    /// How long one plugin may take, in seconds.
+    pub(crate) cni_timeout: u64,
 }
 
 impl Default for CellNetworkConfig {
@@ -52,6 +63,11 @@ impl Default for CellNetworkConfig {
             node_ports: Vec::new(),
             reserved_ports: Vec::new(),
             refused: Vec::new(),
+            cni: String::new(),
+            cni_networks: Vec::new(),
+            cni_configurations: "/etc/cni/net.d".into(),
+            cni_plugins: vec!["/opt/cni/bin".into(), "/usr/lib/cni".into()],
+            cni_timeout: 30,
         }
     }
 }
@@ -90,6 +106,9 @@ impl CellNetworkConfig {
         settings.per_tenant = MAX_PORTS;
         settings.reserve = 0;
         settings.check().map_err(|e| format!("cell_network.{e}"))?;
+        if !(1..=300).contains(&self.cni_timeout) {
+            return Err(bad("cni_timeout", &"must be from 1 to 300"));
+        }
         Ok(settings)
     }
 
@@ -111,6 +130,17 @@ pub(crate) fn reserved_ports(config: &Config) -> Vec<PortRange> {
         last: address.port(),
     });
     named.chain(api).collect()
+}
+
+/// Networks of CNI that members may name: the default one, and those that the node says so of.
+pub(crate) fn open_networks(config: &Config) -> Vec<String> {
+    let own = &config.cell_network;
+    let default = Some(&own.cni).filter(|name| !name.is_empty());
+    default
+        .into_iter()
+        .chain(&own.cni_networks)
+        .cloned()
+        .collect()
 }
 
 fn bad(key: &str, why: &dyn Display) -> String {
@@ -194,6 +224,7 @@ mod tests {
         assert!(said(|c| c.ipv4 = "10.0.0.0".into()).starts_with("cell_network.ipv4:"));
         assert!(said(|c| c.bridge = "a b".into()).starts_with("cell_network.bridge:"));
         assert!(said(|c| c.node_ports = vec!["53".into()]).starts_with("cell_network.node_ports:"));
+        assert!(said(|c| c.cni_timeout = 0).starts_with("cell_network.cni_timeout:"));
         assert!(said(|c| c.reserved_ports = vec!["9".into()]).contains("reserved_ports:"));
         assert!(said(|c| (c.ipv4, c.ipv6) = ("none".into(), "none".into())).contains("ipv6"));
     }

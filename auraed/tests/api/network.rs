@@ -25,8 +25,8 @@ pub(crate) const SOON: Duration = Duration::from_secs(10);
 const SHORT: Duration = Duration::from_millis(700);
 /// The node's addresses, and one behind its router.
 pub(crate) const NODE4: &str = "192.0.2.2";
-const NODE6: &str = "2001:db8:1::2";
-const WORLD4: &str = "198.51.100.1";
+pub(crate) const NODE6: &str = "2001:db8:1::2";
+pub(crate) const WORLD4: &str = "198.51.100.1";
 
 /// A network namespace; it ends with its descriptor and what runs in it.
 pub(crate) struct Ns(OwnedFd);
@@ -56,7 +56,7 @@ impl Ns {
     }
 
     /// Runs `ip` in the namespace; several commands are divided by `;`.
-    fn ip(&self, commands: &str) -> String {
+    pub(crate) fn ip(&self, commands: &str) -> String {
         self.run(|| commands.split(';').map(|one| ip(one.trim())).collect())
     }
 
@@ -106,6 +106,11 @@ pub(crate) struct Bed {
 
 /// A node with its cable, and a member of the tenant `acme` who has an image.
 pub(crate) async fn bed() -> Option<Bed> {
+    bed_with(&[]).await
+}
+
+/// The same, of a node with more settings.
+pub(crate) async fn bed_with(settings: &[&str]) -> Option<Bed> {
     if Command::new("ip").arg("-V").output().is_err() {
         testkit::skip("networks need ip(8)");
         return None;
@@ -128,7 +133,8 @@ pub(crate) async fn bed() -> Option<Bed> {
          addr add {WORLD4}/32 dev lo; link set w0 up"
     ));
     let reserved = "cell_network.reserved_ports=[\"9443/tcp\"]";
-    let node = ns.run(|| TestNode::start_with(&[reserved]))?;
+    let settings = [&[reserved], settings].concat();
+    let node = ns.run(|| TestNode::start_with(&settings))?;
     let administrator = node.administrator().await;
     let ann = administrator.introduce(&node, "acme", "ann", None).await;
     with_image(&ann).await;
@@ -179,7 +185,7 @@ pub(crate) async fn start(
     Ok(cell_of_name(person, name).await)
 }
 
-async fn cell_of_name(person: &Person, name: &str) -> wire::CellStatus {
+pub(crate) async fn cell_of_name(person: &Person, name: &str) -> wire::CellStatus {
     let get = wire::GetRequest { r#ref: at(name) };
     let object = person.node.runtime().get(get).await.unwrap().into_inner();
     match object.object.unwrap() {
@@ -202,7 +208,7 @@ pub(crate) async fn run(
     ended.exit.unwrap().how.unwrap()
 }
 
-async fn remove(person: &Person, name: &str) {
+pub(crate) async fn remove(person: &Person, name: &str) {
     let remove = wire::RemoveRequest {
         r#ref: at(name),
         recursive: true,
@@ -425,7 +431,7 @@ async fn a_killed_daemon_breaks_no_connection_and_gives_no_address_twice() {
 }
 
 /// No port of the bridge, no file, no rule of a cell.
-fn nothing_is_left(bed: &Bed) {
+pub(crate) fn nothing_is_left(bed: &Bed) {
     let begun = Instant::now();
     let files = || {
         std::fs::read_dir(bed.node.folder().join("run/networks"))

@@ -151,6 +151,7 @@ async fn answer(runtime: &Runtime, logs: &Logs, ask: Ask) -> Result<Answer, Erro
                 request_id: id.map(|id| id.parse().unwrap()),
                 wait_for: wait_for(wait),
                 annex: None,
+                for_a_member: false,
             };
             runtime.run_cell(permit, request).await?
         }
@@ -349,7 +350,10 @@ async fn output(mut reader: LogReader) -> Result<Vec<u8>, Error> {
 struct NoNetwork;
 
 impl Networks for NoNetwork {
-    fn absent(&self) -> BoxFuture<'static, Option<model::error::Error>> {
+    fn absent(
+        &self,
+        _: &model::network::Network,
+    ) -> BoxFuture<'static, Option<model::error::Error>> {
         let reason = model::error::Reason::Unsupported;
         let error = model::error::Error::new(reason, "this node has no network of cells");
         Box::pin(std::future::ready(Some(error)))

@@ -313,6 +313,36 @@ fn executable_drafts() -> impl Strategy<Value = executables::Draft> {
         )
 }
 
+fn network() -> model::network::Network {
+    use model::network::{CniNetwork, Dns, HostAlias, Network, Protocol, PublishedPort};
+    let address = std::net::IpAddr::from([192, 0, 2, 7]);
+    Network {
+        mode: None,
+        ports: vec![PublishedPort {
+            protocol: Protocol::Udp,
+            address: Some(address),
+            host_port: 5353,
+            port: 53,
+        }],
+        dns: Dns {
+            servers: vec![address],
+            searches: vec!["example.org".into()],
+            options: vec!["ndots:2".into()],
+            add: true,
+        },
+        hosts: vec![HostAlias {
+            address,
+            names: vec!["db".into()],
+        }],
+        addresses: vec![address, std::net::Ipv6Addr::LOCALHOST.into()],
+        domain: "shop.example".into(),
+        cni: vec![CniNetwork {
+            name: "storage".into(),
+            interface: "net7".into(),
+        }],
+    }
+}
+
 fn containers() -> impl Strategy<Value = model::container::Container> {
     use model::container::{Container, Pull};
     let pulls = proptest::sample::select(&[Pull::IfNotPresent, Pull::Always, Pull::Never][..]);
@@ -400,7 +430,7 @@ proptest! {
             id_range,
             container: mounts.then_some(container).flatten(),
             sysctls: [("net.core.somaxconn".to_owned(), "1".to_owned())].into(),
-            network: None,
+            network: Some(network()),
             light: false,
         };
         if let Ok(spec) = cells::CellSpec::try_from(draft) {

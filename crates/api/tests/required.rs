@@ -95,18 +95,26 @@ fn cell_spec() -> runtime::CellSpec {
             }],
             ..Default::default()
         }),
-        network: Some(runtime::Network {
-            ports: vec![runtime::PublishedPort {
-                host_port: 8080,
-                port: 80,
-                ..Default::default()
-            }],
-            hosts: vec![runtime::HostAlias {
-                address: "192.0.2.7".into(),
-                names: vec!["db".into()],
-            }],
+        network: Some(network()),
+        ..Default::default()
+    }
+}
+
+fn network() -> runtime::Network {
+    runtime::Network {
+        ports: vec![runtime::PublishedPort {
+            host_port: 8080,
+            port: 80,
             ..Default::default()
-        }),
+        }],
+        hosts: vec![runtime::HostAlias {
+            address: "192.0.2.7".into(),
+            names: vec!["db".into()],
+        }],
+        cni: vec![runtime::CniNetwork {
+            name: "storage".into(),
+            ..Default::default()
+        }],
         ..Default::default()
     }
 }
@@ -199,6 +207,7 @@ fn pod() -> pods::RunRequest {
                     ip: "10.0.0.1".into(),
                     names: vec!["db".into()],
                 }],
+                network: Some(network()),
                 ..Default::default()
             }),
         }),

@@ -761,7 +761,9 @@ __aurae.table = {
         "user",
         "group",
         "groups",
-        "fsGroup"
+        "fsGroup",
+        "network",
+        "hostNetwork"
       ],
       "kind": "pod",
       "lists": [

@@ -437,7 +437,7 @@ fn check_sharing(draft: &Draft) -> Result<()> {
         );
     }
     let network = draft.network.as_ref();
-    let attached = network.is_some_and(|it| it.mode.is_some() || !it.ports.is_empty());
+    let attached = network.is_some_and(Network::attaches);
     if shares(Namespace::Net) && attached {
         return fail(
             "network",

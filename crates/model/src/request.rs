@@ -65,6 +65,9 @@ pub struct RunCell {
     pub wait_for: WaitFor,
     /// Of a subsystem of the node that makes the cell, and the uid that the cell gets with it.
     pub annex: Option<(Uid, Annex)>,
+    /// The permit is the node's, and who asked the node for it is no administrator: its ports are
+    /// none of the node's loopback addresses, for one.
+    pub for_a_member: bool,
 }
 
 /// The checked request of `Runtime.UpdateCell`.

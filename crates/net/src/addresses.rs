@@ -3,10 +3,12 @@
 //! reserve for the node. Pure; [`crate::settings::Settings`] makes addresses of the numbers.
 //!
 //! A number that was given back is given out again as late as the range allows: who still sends to
-//! an address that is gone should meet nobody, not the next tenant.
+//! an address that is gone should meet nobody, not the next tenant. For the same reason another
+//! tenant can't ask for it by its number for a while.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
+use std::time::{Duration, Instant};
 
 use model::name::Tenant;
 
@@ -27,8 +29,10 @@ pub enum Refused {
         /// How many may be, for this asker.
         limit: u32,
     },
-    /// The number asked for is given out, or not of the range.
+    /// The number asked for is given out, or was another tenant's a short while ago.
     Taken,
+    /// The number asked for isn't of the range.
+    Outside,
 }
 
 /// Bounds of a [`Pool`].
@@ -51,7 +55,13 @@ pub struct Pool {
     next: u32,
     given: BTreeMap<u32, Tenant>,
     used: HashMap<Tenant, u32>,
+    /// Whose numbers were, that were given back, and when.
+    left: BTreeMap<u32, (Tenant, Instant)>,
 }
+
+/// For how long a number that was given back is nobody else's to ask for: longer than connections
+/// are tried again.
+const REST: Duration = Duration::from_secs(600);
 
 /// The tenant that the reserve is for: the administrators'.
 const SYSTEM: &str = "system";
@@ -64,6 +74,7 @@ impl Pool {
             bounds,
             given: BTreeMap::new(),
             used: HashMap::new(),
+            left: BTreeMap::new(),
         }
     }
 
@@ -92,12 +103,39 @@ impl Pool {
         Ok(number)
     }
 
+    /// Takes this number.
+    ///
+    /// # Errors
+    /// It isn't free for the tenant, or there is none left for it at all.
+    pub fn take_this(&mut self, number: u32, tenant: &Tenant, now: Instant) -> Result<(), Refused> {
+        if !self.bounds.range.contains(&number) {
+            return Err(Refused::Outside);
+        }
+        let rests = |(whose, since): &(Tenant, Instant)| {
+            whose != tenant && now.saturating_duration_since(*since) < REST
+        };
+        if self.given.contains_key(&number) || self.left.get(&number).is_some_and(rests) {
+            return Err(Refused::Taken);
+        }
+        self.admit(tenant)?;
+        self.note(number, tenant);
+        Ok(())
+    }
+
+    /// The numbers that are given out.
+    pub fn range(&self) -> RangeInclusive<u32> {
+        self.bounds.range.clone()
+    }
+
     /// Takes a number that a living cell has. No bound is applied to what is there already.
     ///
     /// # Errors
     /// Another has it, or it isn't of the range.
     pub fn claim(&mut self, number: u32, tenant: &Tenant) -> Result<(), Refused> {
-        if !self.bounds.range.contains(&number) || self.given.contains_key(&number) {
+        if !self.bounds.range.contains(&number) {
+            return Err(Refused::Outside);
+        }
+        if self.given.contains_key(&number) {
             return Err(Refused::Taken);
         }
         self.note(number, tenant);
@@ -109,10 +147,13 @@ impl Pool {
     }
 
     /// Gives a number back; false where it wasn't given out.
-    pub fn give_back(&mut self, number: u32) -> bool {
+    pub fn give_back(&mut self, number: u32, now: Instant) -> bool {
         let Some(tenant) = self.given.remove(&number) else {
             return false;
         };
+        self.left
+            .retain(|_, (_, since)| now.saturating_duration_since(*since) < REST);
+        self.left.insert(number, (tenant.clone(), now));
         if let Some(used) = self.used.get_mut(&tenant) {
             *used -= 1;
             if *used == 0 {
@@ -169,6 +210,7 @@ impl Pool {
     }
 
     fn note(&mut self, number: u32, tenant: &Tenant) {
+        self.left.remove(&number);
         self.given.insert(number, tenant.clone());
         *self.used.entry(tenant.clone()).or_default() += 1;
     }
@@ -198,7 +240,7 @@ mod tests {
         let mut pool = pool(2..=5, 4, 4, 0);
         let a = tenant("a");
         assert_eq!(pool.take(&a), Ok(2));
-        assert!(pool.give_back(2) && !pool.give_back(2));
+        assert!(pool.give_back(2, Instant::now()) && !pool.give_back(2, Instant::now()));
         let rest: Vec<u32> = (0..4).map(|_| pool.take(&a).unwrap()).collect();
         assert_eq!(rest, [3, 4, 5, 2]);
     }
@@ -227,8 +269,25 @@ mod tests {
         let a = tenant("a");
         assert_eq!(pool.claim(7, &a), Ok(()));
         assert_eq!(pool.claim(7, &a), Err(Refused::Taken));
-        assert_eq!(pool.claim(10, &a), Err(Refused::Taken));
+        assert_eq!(pool.claim(10, &a), Err(Refused::Outside));
         assert_eq!(pool.take(&a), Ok(8));
+    }
+
+    #[test]
+    fn a_number_that_was_anothers_can_t_be_asked_for_at_once() {
+        let mut pool = pool(2..=9, 8, 2, 0);
+        let (a, b, now) = (tenant("a"), tenant("b"), Instant::now());
+        assert_eq!(pool.take_this(7, &a, now), Ok(()));
+        assert_eq!(pool.take_this(7, &b, now), Err(Refused::Taken));
+        assert_eq!(pool.take_this(1, &b, now), Err(Refused::Outside));
+        assert!(pool.give_back(7, now));
+        assert_eq!(pool.take_this(7, &b, now), Err(Refused::Taken));
+        assert_eq!(pool.take_this(7, &a, now), Ok(()));
+        assert!(pool.give_back(7, now));
+        assert_eq!(pool.take_this(7, &b, now + REST), Ok(()));
+        assert_eq!(pool.take_this(8, &b, now), Ok(()));
+        let limit = Refused::Tenant { used: 2, limit: 2 };
+        assert_eq!(pool.take_this(9, &b, now), Err(limit));
     }
 
     proptest! {
@@ -246,7 +305,7 @@ mod tests {
                         prop_assert!((3..=40).contains(&number) && out.insert(number));
                     }
                 } else if let Some(number) = out.iter().nth(which).copied() {
-                    prop_assert!(pool.give_back(number) && out.remove(&number));
+                    prop_assert!(pool.give_back(number, Instant::now()) && out.remove(&number));
                 }
                 prop_assert_eq!(pool.used() as usize, out.len());
                 let sum: u32 = names.iter().map(|name| pool.used_by(name)).sum();
@@ -255,7 +314,7 @@ mod tests {
                 prop_assert!(names[1..].iter().all(|name| pool.used_by(name) <= 12));
             }
             for number in out {
-                prop_assert!(pool.give_back(number));
+                prop_assert!(pool.give_back(number, Instant::now()));
             }
             prop_assert_eq!(pool.used(), 0);
         }

@@ -58,6 +58,12 @@ pub enum Error {
         /// The link that has it.
         link: String,
     },
+    /// An address that isn't free.
+    #[error("address {address} is taken")]
+    AddressTaken {
+        /// Which was wanted.
+        address: IpAddr,
+    },
     /// No address is free.
     #[error("tenant {tenant} has {used} of {limit} interfaces on the bridge; detach some first")]
     TenantFull {

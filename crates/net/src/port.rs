@@ -162,6 +162,8 @@ pub struct Attach {
     pub default_route: bool,
     /// Ports of the node that lead to this interface.
     pub host_ports: Vec<HostPort>,
+    /// Wanted addresses; with several of one number. Empty: any.
+    pub addresses: Vec<IpAddr>,
 }
 
 /// How many ports of the node one interface may have.

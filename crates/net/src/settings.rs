@@ -143,6 +143,22 @@ impl Settings {
         six.into_iter().chain(four).collect()
     }
 
+    /// The number whose address that is, of the whole range: the pool says which are given out.
+    pub(crate) fn number(&self, address: IpAddr) -> Option<u32> {
+        match address {
+            IpAddr::V4(address) => {
+                let range = self.ipv4.filter(|range| range.contains(&address))?;
+                Some(u32::from(address) - u32::from(range.addr()))
+            }
+            IpAddr::V6(address) => {
+                let range = self.ipv6.filter(|range| range.contains(&address))?;
+                let number = u128::from(address) - u128::from(range.addr());
+                // One above all that are given out is as good as any other.
+                Some(u32::try_from(number).unwrap_or(u32::MAX))
+            }
+        }
+    }
+
     /// The group of the ports' links: the rules know a port by it, whatever its name is. It differs
     /// from bridge to bridge, and isn't 0, which is every link's.
     pub(crate) fn group(&self) -> u32 {
@@ -258,6 +274,12 @@ mod tests {
             .map(ToString::to_string)
             .collect();
         assert_eq!(text, ["fd12::102", "10.213.1.2"]);
+        for address in ["fd12::102", "10.213.1.2"] {
+            assert_eq!(settings.number(address.parse().unwrap()), Some(258));
+        }
+        assert_eq!(settings.number("10.214.0.1".parse().unwrap()), None);
+        let far = "fd12::1:0:0:1".parse().unwrap();
+        assert_eq!(settings.number(far), Some(u32::MAX));
         let gateways: Vec<String> = settings
             .gateways()
             .iter()

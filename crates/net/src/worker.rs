@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Instant;
 
 use model::name::{Tenant, Uid};
 
@@ -71,29 +72,67 @@ impl Worker {
             });
         }
         claims::ports_are_free(&mut self.sockets, &attach.host_ports, &self.cells)?;
-        let number = self
-            .pool
-            .take(&attach.tenant)
-            .map_err(|refused| match refused {
-                Refused::Tenant { used, limit } => Error::TenantFull {
-                    tenant: attach.tenant.clone(),
-                    used,
-                    limit,
-                },
-                Refused::Full { used, limit } => Error::Full { used, limit },
-                Refused::Taken => Error::Ended,
-            })?;
+        let number = self.number_for(attach)?;
         let attached = Attached::of(attach, number, &self.settings, self.node.mtu);
         if let Err(error) = self.build(&key, attach, &attached) {
             self.cells.remove(&key);
             // The first error is the one that says why. A number whose link is there still stays
             // taken until the next start.
             if self.tear_down(&attached).is_ok() {
-                self.pool.give_back(number);
+                self.pool.give_back(number, Instant::now());
             }
             return Err(error);
         }
         Ok(attached)
+    }
+
+    /// The number of the wanted addresses, or a free one.
+    fn number_for(&mut self, attach: &Attach) -> Result<u32> {
+        let tenant = &attach.tenant;
+        let refused = |refused| match refused {
+            Refused::Tenant { used, limit } => Error::TenantFull {
+                tenant: tenant.clone(),
+                used,
+                limit,
+            },
+            Refused::Full { used, limit } => Error::Full { used, limit },
+            Refused::Taken | Refused::Outside => Error::Ended,
+        };
+        let Some(wanted) = attach.addresses.first().copied() else {
+            return self.pool.take(tenant).map_err(refused);
+        };
+        let number = self.settings.number(wanted);
+        let number = number.filter(|number| self.pool.range().contains(number));
+        let number = number.ok_or_else(|| self.outside(wanted))?;
+        let all = self.settings.addresses(number);
+        if let Some(other) = attach.addresses.iter().find(|it| !all.contains(it)) {
+            let texts: Vec<_> = all.iter().map(IpAddr::to_string).collect();
+            let texts = texts.join(" and ");
+            let reason = format!("{other} doesn't go with {wanted}: a cell has {texts}");
+            let field = "addresses";
+            return Err(Error::Request { field, reason });
+        }
+        let taken = self.pool.take_this(number, tenant, Instant::now());
+        taken.map(|()| number).map_err(|why| match why {
+            Refused::Taken | Refused::Outside => Error::AddressTaken { address: wanted },
+            other => refused(other),
+        })
+    }
+
+    fn outside(&self, wanted: IpAddr) -> Error {
+        let of_family = |number: u32| {
+            let all = self.settings.addresses(number);
+            let found = all.iter().find(|it| it.is_ipv4() == wanted.is_ipv4());
+            found.map(IpAddr::to_string)
+        };
+        let range = self.pool.range();
+        let ends = of_family(*range.start()).zip(of_family(*range.end()));
+        let reason = match ends {
+            Some((first, last)) => format!("{wanted} isn't one of {first} to {last}"),
+            None => format!("{wanted}: the node's network of cells has no such family"),
+        };
+        let field = "addresses";
+        Error::Request { field, reason }
     }
 
     /// The node's own links are no cell's to have.
@@ -187,7 +226,7 @@ impl Worker {
                 // An address whose removal failed may still be in use: it stays taken until the
                 // next start, which looks at the kernel.
                 if done.is_ok() {
-                    self.pool.give_back(attached.number);
+                    self.pool.give_back(attached.number, Instant::now());
                 }
                 outcome = outcome.and(done);
             }

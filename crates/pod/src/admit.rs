@@ -2,18 +2,23 @@
 //! What a caller may ask for, by field. The containers of a pod are made with the node's permit,
 //! for which the runtime refuses nothing: so whatever of a spec the runtime keeps for
 //! administrators (its `privilege`) is refused here, before an order reaches the pod. A spec has no
-//! devices, unmasked paths, published ports or filters of its own, and asks for no `oom_score_adj`
-//! below 0 (`model::pod::qos`); a field that is added to it and reaches that far has its place
-//! here.
+//! devices, unmasked paths or filters of its own, and asks for no `oom_score_adj` below 0
+//! (`model::pod::qos`); a field that is added to it and reaches that far has its place here. Ports
+//! of the node are looked at by the runtime's own rule.
 
 use identity::Permit;
 use model::error::{Error, Reason};
+use model::name::ObjectPath;
 use model::pod::PodSpec;
 use model::pod::spec::Container;
 use model::pod::volume::{Empty, Medium, Source, Volume};
 
-/// Whether the caller may run such a pod.
-pub(crate) fn check(permit: &Permit, spec: &PodSpec) -> Result<(), Error> {
+/// Whether the caller may run such a pod there.
+pub(crate) fn check(permit: &Permit, spec: &PodSpec, path: &ObjectPath) -> Result<(), Error> {
+    if spec.host_network && path.parent().is_some() {
+        let problem = "is for a pod that is in no other cell: that one has a network of its own";
+        return Err(Error::invalid("pod.spec.host_network", problem));
+    }
     match permit.is_administrator() {
         true => Ok(()),
         false => check_pod(spec),
@@ -35,6 +40,10 @@ pub(crate) fn check_debug(
 }
 
 fn check_pod(spec: &PodSpec) -> Result<(), Error> {
+    if spec.host_network {
+        let field = "pod.spec.host_network".to_owned();
+        return Err(refused("the node's own network", field));
+    }
     for (i, volume) in spec.volumes.iter().enumerate() {
         if let Some((what, field)) = reaches_out(volume) {
             return Err(refused(&what, format!("pod.spec.volumes[{i}].{field}")));
@@ -167,6 +176,10 @@ mod tests {
             assert_eq!(refused.as_deref(), Some("container.mounts[0].volume"));
         }
         draft.volumes.clear();
+        draft.host_network = true;
+        let refused = field(check_pod(&spec(&draft)));
+        assert_eq!(refused.as_deref(), Some("pod.spec.host_network"));
+        draft.host_network = false;
         draft.init_containers[0].unconfined = true;
         let refused = field(check_pod(&spec(&draft)));
         let expected = "pod.spec.init_containers[0].unconfined";

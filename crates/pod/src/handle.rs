@@ -76,6 +76,7 @@ impl Pods {
                 pods: Mutex::default(),
                 questions: Mutex::default(),
                 feed: Arc::new(Feed::new(u64::from_ne_bytes(random()?))),
+                of_node: Arc::default(),
                 known: watch::Sender::new(false),
             }),
         };
@@ -129,9 +130,10 @@ impl Pods {
     /// Makes a pod and begins to start its containers.
     ///
     /// # Errors
-    /// `ALREADY_EXISTS`, `PERMISSION_DENIED` (a folder of the node, or a program without a filter,
-    /// for who is no administrator), `LIMIT_EXCEEDED` (volumes in memory beyond the tenant's
-    /// quota), and what making a cell may fail with. Nothing is left behind.
+    /// `ALREADY_EXISTS`, `PERMISSION_DENIED` (a folder of the node, its network or one of its own
+    /// ports, or a program without a filter, for who is no administrator), `LIMIT_EXCEEDED`
+    /// (volumes in memory, or ports, beyond the tenant's quota), and what making a cell may fail
+    /// with. Nothing is left behind.
     pub async fn run(&self, permit: Permit, request: RunPod) -> Result<PodStatus, Error> {
         let RunPod { tenant, path, .. } = &request;
         for action in [RUN_CELL, RUN_EXECUTABLE] {
@@ -140,11 +142,16 @@ impl Pods {
         if let Some(effect) = self.replaced(tenant, path) {
             permit.demand(tenant, &effect)?;
         }
-        admit::check(&permit, &request.spec)?;
+        admit::check(&permit, &request.spec, path)?;
+        let network = &request.spec.network;
+        self.shared
+            .runtime
+            .check_network(&permit, network, "pod.spec.network")?;
+        let for_a_member = !permit.is_administrator();
         let wait_for = request.wait_for;
         let shared = self.shared.clone();
         // A client that goes away leaves the pod whole.
-        let made = tokio::spawn(async move { shared.make(request).await }).await;
+        let made = tokio::spawn(async move { shared.make(request, for_a_member).await }).await;
         let handle = made.map_err(|e| Error::internal(format!("the request broke off: {e}")))??;
         let mut status = handle.status.clone();
         let enough = |status: &PodStatus| match wait_for {

@@ -18,6 +18,7 @@
 //! have ended is in the record of its cell ([`kept`]); the next daemon goes on from there. What
 //! outlives a reboot is not this subsystem's.
 
+mod address;
 mod admit;
 mod ask;
 mod cell;

@@ -21,6 +21,7 @@ use runtime::volume::Held;
 use tenants::Tenants;
 use tokio::sync::{Semaphore, watch};
 
+use crate::address::OfNode;
 use crate::cell::left;
 use crate::cell::program::{Around, pod_cell};
 use crate::cell::remove::remove;
@@ -48,8 +49,19 @@ pub(crate) struct Shared {
     pub(crate) pods: Mutex<BTreeMap<Key, Handle>>,
     pub(crate) questions: Mutex<BTreeMap<Tenant, Arc<Semaphore>>>,
     pub(crate) feed: Arc<Feed>,
+    pub(crate) of_node: Arc<OfNode>,
     /// Those of an earlier daemon are there.
     pub(crate) known: watch::Sender<bool>,
+}
+
+/// What the pod's cell is refused for stands in the pod's spec under the same name.
+fn of_pod(error: Error) -> Error {
+    let field = error.field.clone();
+    let of_cell = field.and_then(|it| Some(format!("pod.spec.{}", it.strip_prefix("cell.spec.")?)));
+    match of_cell {
+        Some(field) => error.field(field),
+        None => error,
+    }
 }
 
 /// Bits that nobody can guess.
@@ -75,18 +87,27 @@ impl Shared {
         found.ok_or_else(|| Error::not_found("pod", target.path.to_string()))
     }
 
-    /// With the names and labels that the pod's cell has now.
+    /// With the names, labels and addresses that the pod's cell has now.
     pub(crate) fn fresh(&self, mut status: PodStatus) -> PodStatus {
         let seen = self.runtime.seen(&status.meta.tenant, &status.meta.path);
         if let Some(seen) = seen
             && seen.meta().uid == status.meta.uid
         {
             status.meta = seen.meta().clone();
+            if let Object::Cell(cell) = &*seen {
+                status.network = cell.network.clone();
+            }
         }
+        status.host_addresses = self.of_node.now();
         status
     }
 
-    pub(crate) async fn make(self: Arc<Self>, request: RunPod) -> Result<Handle, Error> {
+    /// `for_a_member`: who asks is no administrator.
+    pub(crate) async fn make(
+        self: Arc<Self>,
+        request: RunPod,
+        for_a_member: bool,
+    ) -> Result<Handle, Error> {
         let RunPod {
             tenant,
             path,
@@ -104,14 +125,15 @@ impl Shared {
         let part = permit.part(vec![Effect::on(RUN_CELL, &path), Effect::on(REMOVE, &path)])?;
         let cell = RunCell {
             labels,
-            spec: pod_cell(&kept.spec)?,
+            spec: pod_cell(&kept.spec).map_err(of_pod)?,
             request_id: None,
             wait_for: WaitFor::Started,
             annex: Some((uid, self.seal.seal(&tenant, &path, uid, &kept)?)),
+            for_a_member,
             tenant,
             path,
         };
-        let made = self.runtime.run_cell(part, cell).await?;
+        let made = self.runtime.run_cell(part, cell).await.map_err(of_pod)?;
         match &*made {
             Object::Cell(cell) => Ok(self.keep(cell, kept, permit, held)),
             Object::Executable(_) => Err(Error::internal("a cell was made that is none")),
@@ -203,9 +225,11 @@ impl Shared {
                     tenant: meta.tenant.to_string(),
                     pod_uid: meta.uid.to_string(),
                     node_name: self.settings.node_name.clone(),
+                    ..Facts::default()
                 },
                 node_bytes: self.settings.node_memory,
             },
+            of_node: self.of_node.clone(),
         });
         let share = self.tenants.share(&key.0);
         let (task, handle) = Task::new(Beginning {

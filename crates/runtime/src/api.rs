@@ -13,6 +13,7 @@ use identity::Effect;
 use identity::permit::Permit;
 use model::error::{Error, Reason};
 use model::name::{ObjectPath, Tenant, Uid};
+use model::network::Network;
 use model::object::{Kind, ObjectRef};
 use model::request::{
     ListQuery, Scope, SendSignal, Stop, UpdateCell, UpdateExecutable, WatchQuery,
@@ -241,6 +242,22 @@ impl Runtime {
     /// The running cells with such a document, of every tenant.
     pub fn annexed(&self) -> Vec<Arc<Object>> {
         self.shared.index.annexed()
+    }
+
+    /// Whether the caller may ask for such a network; `field` is where it stands in the request.
+    ///
+    /// # Errors
+    /// `PERMISSION_DENIED` by the port or network that is administrators'.
+    pub fn check_network(
+        &self,
+        permit: &Permit,
+        network: &Network,
+        field: &str,
+    ) -> Result<(), Error> {
+        match permit.is_administrator() {
+            true => Ok(()),
+            false => privilege::check_network(&self.shared.settings, network, field),
+        }
     }
 
     /// The cell of that run, while it lives, of whatever tenant.

@@ -3,7 +3,7 @@
 //! stays in the network where it was made, so whoever has it can connect from anywhere. `pod` calls
 //! it, for probes and forwarded ports.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream as StdStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream as StdStream};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use identity::permit::Permit;
 use kernel::namespace::{self, Namespaces};
 use model::error::{Error, Reason};
 use model::object::ObjectRef;
+use model::status::Object;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use tokio::net::{TcpSocket, TcpStream};
@@ -19,8 +20,8 @@ use super::Runtime;
 use super::index::Key;
 
 impl Runtime {
-    /// Connects to a port of a running cell, as one of its own programs does by `localhost`: by
-    /// IPv6 first, then by IPv4.
+    /// Connects to a port of a running cell, as one of its own programs does: by `localhost`, then
+    /// by the cell's addresses, where a server may listen alone; IPv6 first.
     ///
     /// # Errors
     /// `NOT_FOUND`, `WRONG_STATE` where the cell has ended or nothing listens there, `DEADLINE`
@@ -42,11 +43,14 @@ impl Runtime {
         let cell = self.shared.index.cell(&key).ok_or_else(ended)?;
         let init = rustix::io::fcntl_dupfd_cloexec(cell.init(), 3).map_err(|_| ended())?;
         let work = async move {
-            let v6 = connect(&init, (Ipv6Addr::LOCALHOST, port).into()).await;
-            match v6 {
-                Ok(stream) => Ok(stream),
-                Err(_) => connect(&init, (Ipv4Addr::LOCALHOST, port).into()).await,
+            let mut last = Err(std::io::Error::from(Errno::CONNREFUSED));
+            for address in ways(&object) {
+                last = connect(&init, (address, port).into()).await;
+                if last.is_ok() {
+                    break;
+                }
             }
+            last
         };
         let connected = tokio::time::timeout(timeout, work).await;
         let Ok(connected) = connected else {
@@ -58,6 +62,17 @@ impl Runtime {
             Error::new(Reason::WrongState, message).errno(e.raw_os_error().unwrap_or_default())
         })
     }
+}
+
+/// Where a port of the cell is looked for.
+fn ways(object: &Object) -> Vec<IpAddr> {
+    let local = [Ipv6Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into()];
+    let network = match object {
+        Object::Cell(cell) => cell.network.as_ref(),
+        Object::Executable(_) => None,
+    };
+    let own = network.iter().flat_map(|it| it.addresses());
+    local.into_iter().chain(own).collect()
 }
 
 async fn connect(init: &OwnedFd, to: SocketAddr) -> std::io::Result<TcpStream> {

@@ -48,6 +48,10 @@ pub(crate) fn status(
     below: &Path,
     network: Option<Attached>,
 ) -> CellStatus {
+    let mut effective = effective;
+    if let (Some(of_spec), Some(attached)) = (&mut effective.network, &network) {
+        of_spec.mode = Some(attached.mode());
+    }
     CellStatus {
         meta: record.meta.clone(),
         spec: record.spec.clone(),

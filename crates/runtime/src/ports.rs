@@ -13,7 +13,7 @@ use model::container::Defaults;
 use model::error::{Error, Reason};
 use model::executable::LogPolicy;
 use model::name::{ObjectPath, Tenant, Uid};
-use model::network::{Attached, Dns, PublishedPort};
+use model::network::{Attached, Dns, Network};
 
 use store::{Finished, Store, StoreError};
 
@@ -122,9 +122,10 @@ pub struct Attach {
     pub tenant: Tenant,
     /// Its network namespace.
     pub netns: OwnedFd,
-    /// Ports of the node that are to lead to it.
-    pub ports: Vec<PublishedPort>,
-    /// Whether they lead there from the node's own loopback addresses, too: an administrator's do.
+    /// What it asks for.
+    pub network: Network,
+    /// Whether ports of the node lead there from its own loopback addresses, too: an
+    /// administrator's do.
     pub on_loopback: bool,
 }
 
@@ -138,20 +139,22 @@ pub struct NodeNames {
     /// Its name servers that can be reached from another network namespace, with search domains
     /// and options.
     pub dns: Dns,
+    /// The same with those that only the node's own network reaches.
+    pub dns_here: Dns,
 }
 
 /// Attaches cells to the node's network of cells. What a cell has got is kept by the port, not in
 /// the cell's record: a cell-init counts as hostile, and a port of the node is not its own affair.
 pub trait Networks: Send + Sync + 'static {
-    /// Why no cell can be attached on this node; `None`: cells can be.
-    fn absent(&self) -> BoxFuture<'static, Option<Error>>;
+    /// Why no cell that asks for that can be attached on this node; `None`: cells can be.
+    fn absent(&self, asked: &Network) -> BoxFuture<'static, Option<Error>>;
 
     /// Attaches a cell; when it answers, the addresses can be used, and `kill -9` of the daemon
     /// loses nothing of it.
     ///
     /// # Errors
-    /// `LIMIT_EXCEEDED`, `CONFLICT` for a port that another one has, `UNSUPPORTED` where the node
-    /// has no network. Nothing is left then.
+    /// `LIMIT_EXCEEDED`, `CONFLICT` for a port or address that another one has, `UNSUPPORTED` where
+    /// the node has no such network. Nothing is left then.
     fn attach(&self, attach: Attach) -> BoxFuture<'static, Result<Attached, Error>>;
 
     /// Takes all of it away. That there is none is no error; what fails is tried again by the next

@@ -11,7 +11,7 @@ use model::error::{Error, Reason};
 use model::executable::ExecutableSpec;
 use model::launch::{CpuPolicy, IoClass, Scheduling};
 use model::name::ObjectPath;
-use model::network::{FIRST_FREE_PORT, Mode, PortRange, PublishedPort};
+use model::network::{FIRST_FREE_PORT, Mode, Network, PortRange, PublishedPort};
 use model::seccomp::{Profile, Seccomp};
 
 use identity::permit::Permit;
@@ -39,7 +39,7 @@ pub(crate) fn check_cell(
         check_container(container)?;
     }
     if let Some(network) = &spec.network {
-        check_ports(&network.ports, &settings.reserved_ports)?;
+        check_network(settings, network, "cell.spec.network")?;
     }
     match spec.mounts.first() {
         Some(mount) => Err(refused(
@@ -50,9 +50,26 @@ pub(crate) fn check_cell(
     }
 }
 
+/// Whether who is no administrator may ask for such a network; `field` is where it stands.
+pub(crate) fn check_network(
+    settings: &Settings,
+    network: &Network,
+    field: &str,
+) -> Result<(), Error> {
+    check_ports(&network.ports, &settings.reserved_ports, field)?;
+    for (at, cni) in network.cni.iter().enumerate() {
+        // What a plugin's network reaches is no rule's of ours.
+        if !settings.open_networks.contains(&cni.name) {
+            let what = format!("the network {} of CNI", cni.name);
+            return Err(refused(&what, &format!("{field}.cni[{at}]")));
+        }
+    }
+    Ok(())
+}
+
 /// Low ports are the machine's services', reserved ones those of this node; and to a loopback
 /// address comes what is meant for the node itself.
-fn check_ports(ports: &[PublishedPort], reserved: &[PortRange]) -> Result<(), Error> {
+fn check_ports(ports: &[PublishedPort], reserved: &[PortRange], field: &str) -> Result<(), Error> {
     for (at, port) in ports.iter().enumerate() {
         let is_reserved = reserved.iter().any(|range| range.contains(port));
         let what = if port
@@ -66,7 +83,7 @@ fn check_ports(ports: &[PublishedPort], reserved: &[PortRange]) -> Result<(), Er
         } else {
             continue;
         };
-        return Err(refused(&what, &format!("cell.spec.network.ports[{at}]")));
+        return Err(refused(&what, &format!("{field}.ports[{at}]")));
     }
     Ok(())
 }
@@ -74,7 +91,7 @@ fn check_ports(ports: &[PublishedPort], reserved: &[PortRange]) -> Result<(), Er
 /// What a cell around has denied, nobody grants himself below it.
 pub(crate) fn below_none(spec: &CellSpec, around: Option<Mode>) -> Result<(), Error> {
     match (spec.asked_network(), around) {
-        (Some(Mode::Bridge), Some(Mode::None)) => Err(refused(
+        (Some(Mode::Bridge | Mode::Cni), Some(Mode::None)) => Err(refused(
             "a network below a cell that is to have none",
             "cell.spec.network.mode",
         )),
@@ -170,7 +187,28 @@ fn refused(what: &str, field: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::network::Protocol;
+    use model::network::{CniNetwork, Protocol};
+
+    #[test]
+    fn a_plugins_network_is_a_members_where_the_node_says_so() {
+        let mut settings = Settings::new("/cells".into(), "/cgroup".into());
+        settings.open_networks = vec!["pods".to_owned()];
+        let asked = |name: &str| {
+            let cni = CniNetwork {
+                name: name.to_owned(),
+                ..CniNetwork::default()
+            };
+            let network = Network {
+                cni: vec![cni],
+                ..Network::default()
+            };
+            check_network(&settings, &network, "pod.spec.network")
+        };
+        asked("pods").unwrap();
+        let error = asked("lan").unwrap_err();
+        assert_eq!(error.reason, Reason::PermissionDenied);
+        assert_eq!(error.field.as_deref(), Some("pod.spec.network.cni[0]"));
+    }
 
     #[test]
     fn ports_of_the_node_itself_are_not_a_members_to_publish() {
@@ -183,7 +221,7 @@ mod tests {
                 host_port,
                 port: 80,
             };
-            check_ports(&[port], &reserved).map_err(|error| error.reason)
+            check_ports(&[port], &reserved, "network").map_err(|error| error.reason)
         };
         let denied = Err(Reason::PermissionDenied);
         for address in ["127.0.0.1", "127.8.0.1", "::1", "::ffff:127.0.0.1"] {

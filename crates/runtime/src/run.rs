@@ -100,7 +100,7 @@ impl Runtime {
             ..RunRequest::new(tenant, &request.request_id, &body, request.wait_for)?
         };
         let replace = MayReplace::of(&permit, tenant, &request.path);
-        let by_administrator = permit.is_administrator();
+        let by_administrator = permit.is_administrator() && !request.for_a_member;
         self.open(false)?;
         let shared = self.shared.clone();
         let run = move |run: Run| async move {

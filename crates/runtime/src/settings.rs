@@ -32,6 +32,8 @@ pub struct Settings {
     /// Ports of the node that are its own services', whether these run or not: beside those below
     /// [`model::network::FIRST_FREE_PORT`] administrators alone publish them.
     pub reserved_ports: Vec<PortRange>,
+    /// Networks of CNI that members may name; others are administrators'.
+    pub open_networks: Vec<String>,
 }
 
 /// How much is kept of what has ended, beside the bytes, which are each tenant's quota.
@@ -65,6 +67,7 @@ impl Settings {
             ending_timeout: Duration::from_secs(30),
             logs: LogPolicy::default(),
             reserved_ports: Vec::new(),
+            open_networks: Vec::new(),
         }
     }
 }

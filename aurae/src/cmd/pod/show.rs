@@ -63,13 +63,19 @@ pub(super) async fn ls(session: &Session, args: &LsArgs) -> Result<u8, Failure> 
         Format::Name => names()?,
         _ if args.quiet => names()?,
         _ if answer.pods.is_empty() => note("there are no pods"),
-        _ => print(&table(&answer.pods, args.all_tenants).render(session.style))?,
+        format => {
+            let wide = format == Format::Wide;
+            print(&table(&answer.pods, args.all_tenants, wide).render(session.style))?;
+        }
     }
     Ok(0)
 }
 
-pub(super) fn table(pods: &[PodStatus], tenants: bool) -> Table {
+pub(super) fn table(pods: &[PodStatus], tenants: bool, wide: bool) -> Table {
     let mut headings = vec!["POD", "READY", "STATUS", "RESTARTS", "AGE"];
+    if wide {
+        headings.extend(["ADDRESSES", "PORTS"]);
+    }
     if tenants {
         headings.insert(0, "TENANT");
     }
@@ -86,12 +92,31 @@ pub(super) fn table(pods: &[PodStatus], tenants: bool) -> Table {
             restarts.to_string().into(),
             age.unwrap_or_else(|| "-".to_owned()).into(),
         ];
+        if wide {
+            row.push(addresses(pod).into());
+            row.push(ports(pod).into());
+        }
         if tenants {
             row.insert(0, reference(pod).tenant.into());
         }
         table.push(row);
     }
     table
+}
+
+/// Of the pod; the node's where it has the node's network.
+fn addresses(pod: &PodStatus) -> String {
+    let is_hosts = pod.spec.as_ref().is_some_and(|spec| spec.host_network);
+    let own = pod.network.clone().unwrap_or_default();
+    match is_hosts && !pod.host_addresses.is_empty() {
+        true => pod.host_addresses.join(","),
+        false => crate::cmd::cell::addresses(&own),
+    }
+}
+
+/// Ports of the node that lead to it.
+fn ports(pod: &PodStatus) -> String {
+    crate::cmd::cell::ports(&pod.network.clone().unwrap_or_default())
 }
 
 fn all(pod: &PodStatus) -> impl Iterator<Item = &ContainerStatus> {
@@ -200,6 +225,9 @@ fn facts(pod: &PodStatus) -> Table {
         Qos::BestEffort => "best effort",
     };
     say("class of service", qos.to_owned());
+    say("addresses", addresses(pod));
+    say("ports", ports(pod));
+    say("node's addresses", pod.host_addresses.join(","));
     let meta = pod.meta.clone().unwrap_or_default();
     say("created", format_instant(meta.created.as_ref()));
     for (key, value) in meta.labels {

@@ -114,7 +114,7 @@ impl Watching<'_> {
     }
 
     fn table(&self, pods: &[PodStatus]) -> String {
-        show::table(pods, self.all_tenants).render(self.session.style)
+        show::table(pods, self.all_tenants, self.format == Format::Wide).render(self.session.style)
     }
 
     fn show_change(&self, kind: Type, pod: &PodStatus) -> Result<(), Failure> {

@@ -4,7 +4,9 @@
 use std::net::IpAddr;
 
 use model::error::{Error, Result, Within};
-use model::network::{Attached, Dns, HostAlias, Mode, Network, Protocol, PublishedPort};
+use model::network::{
+    Attached, CniNetwork, Dns, HostAlias, Mode, Network, Protocol, PublishedPort,
+};
 
 use super::scalar::enumeration;
 use crate::runtime::v0 as wire;
@@ -15,6 +17,7 @@ pub(super) fn network(message: wire::Network) -> Result<Network> {
         Wire::Unspecified => None,
         Wire::None => Some(Mode::None),
         Wire::Bridge => Some(Mode::Bridge),
+        Wire::Cni => Some(Mode::Cni),
     };
     let ports = message.ports.into_iter().enumerate();
     let ports = ports.map(|(i, it)| port(it).within(&format!("ports[{i}]")));
@@ -22,6 +25,8 @@ pub(super) fn network(message: wire::Network) -> Result<Network> {
     let hosts = hosts.map(|(i, it)| alias(it).within(&format!("hosts[{i}]")));
     let servers = message.dns_servers.iter().enumerate();
     let servers = servers.map(|(i, text)| address(&format!("dns_servers[{i}]"), text));
+    let addresses = message.addresses.iter().enumerate();
+    let addresses = addresses.map(|(i, text)| address(&format!("addresses[{i}]"), text));
     Ok(Network {
         mode,
         ports: ports.collect::<Result<_>>()?,
@@ -29,9 +34,20 @@ pub(super) fn network(message: wire::Network) -> Result<Network> {
             servers: servers.collect::<Result<_>>()?,
             searches: message.dns_searches,
             options: message.dns_options,
+            add: message.dns_add,
         },
         hosts: hosts.collect::<Result<_>>()?,
+        addresses: addresses.collect::<Result<_>>()?,
+        domain: message.domain,
+        cni: message.cni.into_iter().map(cni).collect(),
     })
+}
+
+fn cni(message: wire::CniNetwork) -> CniNetwork {
+    CniNetwork {
+        name: message.name,
+        interface: message.interface,
+    }
 }
 
 fn port(message: wire::PublishedPort) -> Result<PublishedPort> {
@@ -76,10 +92,15 @@ pub(super) fn to_network(network: &Network) -> wire::Network {
         None => Wire::Unspecified,
         Some(Mode::None) => Wire::None,
         Some(Mode::Bridge) => Wire::Bridge,
+        Some(Mode::Cni) => Wire::Cni,
     };
     let hosts = network.hosts.iter().map(|host| wire::HostAlias {
         address: host.address.to_string(),
         names: host.names.clone(),
+    });
+    let cni = network.cni.iter().map(|it| wire::CniNetwork {
+        name: it.name.clone(),
+        interface: it.interface.clone(),
     });
     wire::Network {
         mode: mode.into(),
@@ -88,6 +109,10 @@ pub(super) fn to_network(network: &Network) -> wire::Network {
         dns_searches: network.dns.searches.clone(),
         dns_options: network.dns.options.clone(),
         hosts: hosts.collect(),
+        addresses: network.addresses.iter().map(IpAddr::to_string).collect(),
+        domain: network.domain.clone(),
+        dns_add: network.dns.add,
+        cni: cni.collect(),
     }
 }
 
@@ -114,6 +139,7 @@ pub(super) fn to_status(attached: &Attached) -> wire::NetworkStatus {
         addresses: texts(&interface.addresses),
         gateways: texts(&interface.gateways),
         mac: interface.mac.clone(),
+        cni: interface.cni.clone(),
     });
     wire::NetworkStatus {
         interfaces: interfaces.collect(),

@@ -70,6 +70,7 @@ pub fn run_cell(own: &Tenant, message: wire::RunCellRequest) -> Result<RunCell> 
         request_id: maybe_parse("request_id", &message.request_id)?,
         wait_for: wait_for(message.wait_for)?,
         annex: None,
+        for_a_member: false,
     })
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::env::EnvVar;
-use super::spec::{Container, Draft, HostAlias, MAX_CONTAINERS, MAX_WEIGHT};
+use super::spec::{Container, Draft, MAX_CONTAINERS, MAX_WEIGHT};
 use super::volume::{Empty, Files, Host, Medium, Source, Volume, VolumeMount};
 use crate::cell::{DEFAULT_ID_RANGE, check_target};
 use crate::error::{Error, Result, Within};
@@ -30,6 +30,7 @@ pub(super) fn check(draft: &Draft) -> Result<()> {
     if !draft.hostname.is_empty() {
         crate::cell::check_hostname(&draft.hostname)?;
     }
+    super::network::check(draft)?;
     check_volumes(&draft.volumes)?;
     if draft
         .fs_group
@@ -37,10 +38,6 @@ pub(super) fn check(draft: &Draft) -> Result<()> {
     {
         let problem = format!("must be below {DEFAULT_ID_RANGE}, the number of a pod's ids");
         return Err(Error::invalid("fs_group", problem));
-    }
-    check_count("host_aliases", draft.host_aliases.len(), MAX_LIST)?;
-    for (i, alias) in draft.host_aliases.iter().enumerate() {
-        check_alias(alias).within(&format!("host_aliases[{i}]"))?;
     }
     let mut names = BTreeSet::new();
     let init = draft.init_containers.iter().enumerate();
@@ -159,23 +156,6 @@ fn check_relative(field: &str, path: &str) -> Result<()> {
             _ => Ok(()),
         }),
     }
-}
-
-fn check_alias(alias: &HostAlias) -> Result<()> {
-    check_count("names", alias.names.len(), MAX_LIST)?;
-    if alias.names.is_empty() {
-        return Err(Error::invalid("names", "must have at least one"));
-    }
-    for (i, name) in alias.names.iter().enumerate() {
-        let good = |b: u8| b.is_ascii_alphanumeric() || b"-._".contains(&b);
-        if name.is_empty() || name.len() > 253 || !name.bytes().all(good) {
-            return Err(Error::invalid(
-                format!("names[{i}]"),
-                "is no name of a host",
-            ));
-        }
-    }
-    Ok(())
 }
 
 fn check_container(pod: &Draft, container: &Container, is_init: bool) -> Result<()> {

@@ -3,6 +3,7 @@
 //! Kubernetes expands them (`$(NAME)`; `$$` is `$`; an unknown name stays as it is written).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
@@ -51,6 +52,14 @@ pub enum Fact {
     MemoryLimit,
     /// Bytes.
     MemoryRequest,
+    /// The pod's first address.
+    PodIp,
+    /// All of them, divided by commas.
+    PodIps,
+    /// The node's first address.
+    HostIp,
+    /// All of them, divided by commas.
+    HostIps,
 }
 
 /// What facts are made of.
@@ -64,10 +73,19 @@ pub struct Facts {
     pub pod_uid: String,
     /// The node's name.
     pub node_name: String,
+    /// The pod's addresses, IPv6 first; the node's where it has the node's network.
+    pub pod_ips: Vec<IpAddr>,
+    /// What the node sends to the world with, IPv6 first.
+    pub host_ips: Vec<IpAddr>,
 }
 
 impl Facts {
     fn text(&self, fact: Fact, needs: &Needs) -> String {
+        let first = |ips: &[IpAddr]| ips.first().map(IpAddr::to_string).unwrap_or_default();
+        let all = |ips: &[IpAddr]| {
+            let texts: Vec<_> = ips.iter().map(IpAddr::to_string).collect();
+            texts.join(",")
+        };
         let cpus = |millis: Option<u64>| millis.unwrap_or(0).div_ceil(1000).to_string();
         match fact {
             Fact::PodName => self.pod_name.clone(),
@@ -78,6 +96,10 @@ impl Facts {
             Fact::CpuRequest => cpus(needs.cpu_request()),
             Fact::MemoryLimit => needs.memory_limit_bytes.unwrap_or(0).to_string(),
             Fact::MemoryRequest => needs.memory_request().unwrap_or(0).to_string(),
+            Fact::PodIp => first(&self.pod_ips),
+            Fact::PodIps => all(&self.pod_ips),
+            Fact::HostIp => first(&self.host_ips),
+            Fact::HostIps => all(&self.host_ips),
         }
     }
 }

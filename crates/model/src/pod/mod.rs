@@ -12,6 +12,7 @@ mod check;
 pub mod debug;
 pub mod env;
 pub mod manifest;
+mod network;
 pub mod probe;
 pub mod qos;
 pub mod request;

@@ -13,6 +13,7 @@ use super::probe::{Hook, Probe};
 use super::volume::{Source, Volume, VolumeMount};
 use crate::container;
 use crate::error::Error;
+use crate::network::Network;
 
 /// The most containers of a pod, init containers among them.
 pub const MAX_CONTAINERS: usize = 32;
@@ -57,6 +58,12 @@ pub struct Draft {
     /// A group of all containers that may write the pod's volumes; a number of the pod's own ids.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub fs_group: Option<u32>,
+    /// What all containers are attached to together.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub network: Network,
+    /// The node's own network instead.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub host_network: bool,
 }
 
 /// What becomes of a container that ends.

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is known of a pod, as clients see it.
 
+use std::net::IpAddr;
+
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Exit;
+use crate::network::Attached;
 use crate::status::Meta;
 use crate::time::Timestamp;
 
@@ -51,6 +54,10 @@ pub struct PodStatus {
     pub debug: Vec<ContainerStatus>,
     /// What has happened, the oldest first; at most [`MAX_EVENTS`].
     pub events: Vec<Event>,
+    /// What it is attached to; `None`: nothing of its own.
+    pub network: Option<Attached>,
+    /// What the node sends to the world with, IPv6 first.
+    pub host_addresses: Vec<IpAddr>,
 }
 
 /// The most events that are told of a pod. Older ones go.

@@ -42,6 +42,14 @@ impl Network {
         self.plugins.iter().map(type_of)
     }
 
+    pub(super) fn has_capability(&self, name: &str) -> bool {
+        let has = |plugin: &Map<String, Value>| {
+            let asked = plugin.get("capabilities").and_then(|all| all.get(name));
+            asked.and_then(Value::as_bool).unwrap_or(false)
+        };
+        self.plugins.iter().any(has)
+    }
+
     pub(super) fn collects(&self) -> bool {
         !self.disable_gc && self.collects_or_tells()
     }

@@ -3,9 +3,9 @@
 //! (<https://www.cni.dev/docs/spec>), for nodes whose administrator has configured them: the
 //! plugins are programs of others, run as they are, as root, in the caller's network namespace.
 //!
-//! Called by the runtime in place of [`crate::Network`]: [`Cni::load`] at the daemon's start,
-//! [`Cni::add`] and [`Cni::del`] for each interface of a cell, [`Cni::gc`] when it is known which
-//! cells live. It pins, publishes and isolates nothing by itself: what the plugins do is what there
+//! Called by the daemon beside [`crate::Network`], or in its place: [`Cni::named`] and [`Cni::add`]
+//! for each interface of a cell, [`Added`] at the end of a cell, and at a start for what is of no
+//! living one. It pins, publishes and isolates nothing by itself: what the plugins do is what there
 //! is, and their administrator's to answer for.
 //!
 //! * `config`: the files of `/etc/cni/net.d`, and what a plugin is told. Pure but for reading.
@@ -13,6 +13,7 @@
 //! * `cache`: what was added, so that it can be removed when configuration and daemon have
 //!   changed.
 
+mod added;
 mod cache;
 mod config;
 mod error;
@@ -27,6 +28,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use crate::port::HostPort;
+pub use added::Added;
 use cache::{Cache, Entry};
 pub use config::{Network, Rejected};
 pub use error::{Error, Result};
@@ -188,6 +190,43 @@ impl Cni {
         }
     }
 
+    /// The network of that name; none where no file has it. Files are read anew: an administrator
+    /// changes them at any time.
+    ///
+    /// # Errors
+    /// Its file can't be worked with, or its plugins aren't there.
+    pub async fn named(settings: Settings, name: &str) -> Result<Option<Cni>> {
+        let runner = Runner {
+            folders: settings.plugins,
+            timeout: settings.timeout,
+        };
+        let mut rejected = Vec::new();
+        for file in config::files(&settings.configurations)? {
+            match config::read(&file) {
+                Ok(network) if network.name == name => {
+                    return Ok(Some(Cni {
+                        network: runner.settle_version(network).await?,
+                        rejected,
+                        runner,
+                        cache: Cache::open(settings.cache)?,
+                    }));
+                }
+                Ok(_) => {}
+                Err(error) => rejected.push(Rejected { file, error }),
+            }
+        }
+        // One of these may be the one that was meant.
+        match rejected.into_iter().next() {
+            None => Ok(None),
+            Some(first) => Err(first.error),
+        }
+    }
+
+    /// Whether one of its plugins publishes ports of the node.
+    pub fn publishes(&self) -> bool {
+        self.network.has_capability("portMappings")
+    }
+
     /// The network that was taken.
     pub fn network(&self) -> &Network {
         &self.network
@@ -247,19 +286,7 @@ impl Cni {
         let Some(entry) = self.cache.read(attachment, &self.network.name)? else {
             return Ok(());
         };
-        self.del_entry(&entry, &attachment.netns).await
-    }
-
-    async fn del_entry(&self, entry: &Entry, netns: &Namespace) -> Result<()> {
-        let mut outcome = Ok(());
-        for plugin in entry.network.plugins.iter().rev() {
-            let call = Call::new("DEL", entry, plugin, netns, entry.result.as_ref());
-            outcome = outcome.and(self.runner.run(&call).await.map(drop));
-        }
-        if outcome.is_ok() {
-            self.cache.remove(entry)?;
-        }
-        outcome
+        added::del(&self.runner, &self.cache, &entry, &attachment.netns).await
     }
 
     /// Asks the plugins whether an interface is as they made it.
@@ -292,7 +319,8 @@ impl Cni {
             let lives =
                 |(id, name): &(String, String)| *id == entry.container && *name == entry.interface;
             if !living.iter().any(lives) {
-                outcome = outcome.and(self.del_entry(&entry, &Namespace::Gone).await);
+                let done = added::del(&self.runner, &self.cache, &entry, &Namespace::Gone).await;
+                outcome = outcome.and(done);
             }
         }
         if !self.network.collects() {

@@ -326,6 +326,7 @@ pub(crate) fn request(uid: Uid, tenant: &str, ns: &Ns, host_ports: Vec<HostPort>
         netns: ns.fd(),
         name: "eth0".to_owned(),
         default_route: true,
+        addresses: Vec::new(),
         host_ports,
     }
 }

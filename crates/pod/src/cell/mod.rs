@@ -31,6 +31,7 @@ use model::status::{ExecutableStatus, Object};
 use runtime::Runtime;
 use runtime::volume::Held;
 
+use crate::address::OfNode;
 use crate::kept::Seal;
 use crate::sandbox::{Program, Sandbox};
 use program::Around;
@@ -85,6 +86,7 @@ pub(crate) struct CellSandbox {
     /// What its volumes take of the tenant's memory, until they are removed.
     pub(crate) held: Mutex<Option<Held>>,
     pub(crate) around: Around,
+    pub(crate) of_node: Arc<OfNode>,
 }
 
 impl CellSandbox {
@@ -96,6 +98,23 @@ impl CellSandbox {
         let broken = |e: model::name::InvalidName| Error::invalid("pod.ref.path", e);
         path.child(name.parse::<Label>().map_err(broken)?)
             .map_err(broken)
+    }
+
+    /// What programs are told now: addresses of the node may change.
+    fn around(&self) -> Around {
+        let mut around = self.around.clone();
+        let host_ips = self.of_node.now();
+        let found = self.runtime.seen(&self.tenant, &self.path);
+        around.facts.pod_ips = match found.as_deref() {
+            _ if self.spec().host_network => host_ips.clone(),
+            Some(Object::Cell(cell)) => {
+                let network = cell.network.iter();
+                network.flat_map(|it| it.addresses()).collect()
+            }
+            _ => Vec::new(),
+        };
+        around.facts.host_ips = host_ips;
+        around
     }
 
     fn spec(&self) -> Arc<PodSpec> {
@@ -162,6 +181,7 @@ impl CellSandbox {
             request_id: None,
             wait_for: WaitFor::Started,
             annex: None,
+            for_a_member: false,
         };
         self.runtime.run_cell(permit, request).await.map(drop)
     }
@@ -176,7 +196,7 @@ impl CellSandbox {
             let spec = program::container_cell(container, mounts, sees)?;
             self.run_cell(path, spec).await?;
         }
-        let spec = program::debug_program(&self.spec(), container, &self.around, sees)?;
+        let spec = program::debug_program(&self.spec(), container, &self.around(), sees)?;
         let labels = marks(Count::default(), false)?;
         let started = self.run(self.main(&place)?, labels, spec, WaitFor::Started);
         program_of(&*started.await?).ok_or_else(|| Error::internal("no program was started"))
@@ -184,7 +204,7 @@ impl CellSandbox {
 
     async fn start_now(&self, container: &Container, count: Count) -> Result<Program, Error> {
         let path = self.main(&container.name)?;
-        let spec = program::main_program(&self.spec(), container, &self.around)?;
+        let spec = program::main_program(&self.spec(), container, &self.around())?;
         let started = self.run(path, marks(count, false)?, spec, WaitFor::Started);
         let started = started.await?;
         program_of(&started).ok_or_else(|| Error::internal("a program that is none was started"))
@@ -266,7 +286,7 @@ impl CellSandbox {
         let named = named.ok_or_else(|| Error::not_found("container", container))?;
         let name = format!("{ASK}{}", unique()?);
         let path = self.below(&self.container(container)?, &name)?;
-        let spec = program::beside(&pod, named, &self.around, argv)?;
+        let spec = program::beside(&pod, named, &self.around(), argv)?;
         let run = self.run(path.clone(), Labels::default(), spec, WaitFor::Exited);
         match tokio::time::timeout(timeout, run).await {
             Ok(ended) => exit_of(&*ended?),

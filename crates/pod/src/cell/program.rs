@@ -8,6 +8,7 @@ use model::capability::{Capabilities, CapabilitySet};
 use model::cell::{self, CellSpec, Mount, Namespace};
 use model::error::Error;
 use model::executable::{self, ExecutableSpec};
+use model::network::Network;
 use model::pod::env::{Facts, expand};
 use model::pod::qos;
 use model::pod::spec::{Container, Needs, PodSpec};
@@ -27,8 +28,15 @@ const PERIOD: Duration = Duration::from_millis(100);
 
 /// The cell of a pod: its containers share what it has.
 pub(crate) fn pod_cell(spec: &PodSpec) -> Result<CellSpec, Error> {
+    let network = spec.cell_network();
     let draft = cell::Draft {
         hostname: spec.hostname.clone(),
+        network: (network != Network::default()).then_some(network),
+        share: spec
+            .host_network
+            .then_some(Namespace::Net)
+            .into_iter()
+            .collect(),
         ..cell::Draft::default()
     };
     draft.try_into()

@@ -164,7 +164,8 @@ impl Volumes {
             });
         }
         let has_hosts = mounts.iter().any(|it| it.target == "/etc/hosts");
-        if !has_hosts && (!pod.host_aliases.is_empty() || !container.image.is_empty()) {
+        // An image's is the runtime's to bring, with the pod's name and addresses.
+        if !has_hosts && !pod.host_aliases.is_empty() && container.image.is_empty() {
             let source = self.folder.join(HOSTS);
             mounts.push(plain(&source, "/etc/hosts", Access::OwnRead));
         }

@@ -169,7 +169,8 @@ impl Task {
             removing: Vec::new(),
         };
         let step = task.decide();
-        task.publish(step.phase);
+        // Who keeps the handle tells the feed: a watcher that is woken before finds no pod.
+        task.show(step.phase);
         (task, handle)
     }
 
@@ -376,7 +377,8 @@ impl Task {
         }
     }
 
-    fn publish(&self, phase: Phase) {
+    /// Lets clients see it; whether it is another than before.
+    fn show(&self, phase: Phase) -> bool {
         let spec = &self.kept.spec;
         // Nothing is started any more.
         let over = phase.is_final() || self.kept.stop.is_some();
@@ -399,13 +401,20 @@ impl Task {
             containers,
             debug: self.debug.iter().map(Added::status).collect(),
             events: self.notes.all(),
+            // Of the cell, which is looked at when somebody asks.
+            network: None,
+            host_addresses: Vec::new(),
         };
-        let changed = self.status.send_if_modified(|published| {
+        self.status.send_if_modified(|published| {
             let changed = *published != status;
             *published = status;
             changed
-        });
-        if changed {
+        })
+    }
+
+    /// The same, and tells watchers where it is another.
+    fn publish(&self, phase: Phase) {
+        if self.show(phase) {
             let key = (self.meta.tenant.clone(), self.meta.path.clone());
             self.feed.changed(&key, self.meta.uid);
         }
@@ -430,6 +439,8 @@ fn first_status(meta: &Meta, spec: &PodSpec) -> PodStatus {
         containers: Vec::new(),
         debug: Vec::new(),
         events: Vec::new(),
+        network: None,
+        host_addresses: Vec::new(),
     }
 }
 

@@ -95,7 +95,7 @@ pub(super) fn files(
     let hostname = hostname(shared, key, spec);
     let (hosts, resolv) = match of_network(shared, key, spec, attached) {
         Some(names) => (hosts(&names), resolv_conf(&names, &node.dns)),
-        None => of_node(&hostname, node),
+        None => of_node(&hostname, &said(shared, key, spec), node),
     };
     let texts = [
         ("/etc/hosts", hosts),
@@ -176,6 +176,20 @@ fn of_network(
     None
 }
 
+/// What is said of hosts and resolvers by the container, or the innermost cell around it that says
+/// something, where all share the node's network.
+fn said(shared: &Shared, key: &Key, spec: &CellSpec) -> Network {
+    if let Some(own) = &spec.network {
+        return own.clone();
+    }
+    let mut around = std::iter::successors(key.parent(), Key::parent);
+    let found = around.find_map(|key| match &*shared.index.at(&key)? {
+        Object::Cell(cell) => cell.spec.network.clone(),
+        Object::Executable(_) => None,
+    });
+    found.unwrap_or_default()
+}
+
 /// What the programs of a cell take for the machine's name.
 fn hostname(shared: &Shared, key: &Key, spec: &CellSpec) -> String {
     if !spec.shares(Namespace::Uts) {
@@ -197,7 +211,7 @@ fn hostname(shared: &Shared, key: &Key, spec: &CellSpec) -> String {
 }
 
 /// What a container that shares the node's network has.
-fn of_node(hostname: &str, node: NodeNames) -> (String, String) {
+fn of_node(hostname: &str, said: &Network, node: NodeNames) -> (String, String) {
     let mut hosts = node.hosts;
     let names = |line: &str| line.split_whitespace().any(|word| word == hostname);
     if !hostname.is_empty() && !hosts.lines().any(names) {
@@ -206,35 +220,56 @@ fn of_node(hostname: &str, node: NodeNames) -> (String, String) {
         }
         hosts.push_str(&format!("127.0.1.1\t{hostname}\n"));
     }
-    (hosts, node.resolv_conf)
+    if !hosts.is_empty() && !hosts.ends_with('\n') {
+        hosts.push('\n');
+    }
+    add_aliases(&mut hosts, &said.hosts);
+    if said.dns == Dns::default() {
+        return (hosts, node.resolv_conf);
+    }
+    // Its own loopback addresses can be asked from there.
+    let names = Names {
+        hostname: String::new(),
+        addresses: Vec::new(),
+        network: said.clone(),
+        attached: true,
+    };
+    (hosts, resolv_conf(&names, &node.dns_here))
+}
+
+fn add_aliases(text: &mut String, aliases: &[HostAlias]) {
+    for HostAlias { address, names } in aliases {
+        text.push_str(&format!("{address}\t{}\n", names.join(" ")));
+    }
 }
 
 fn hosts(names: &Names) -> String {
     let mut text = "127.0.0.1\tlocalhost\n\
                     ::1\tlocalhost ip6-localhost ip6-loopback\n"
         .to_owned();
+    let own = match names.network.domain.as_str() {
+        "" => names.hostname.clone(),
+        domain => format!("{0}.{domain} {0}", names.hostname),
+    };
     for address in &names.addresses {
-        text.push_str(&format!("{address}\t{}\n", names.hostname));
+        text.push_str(&format!("{address}\t{own}\n"));
     }
-    for HostAlias { address, names } in &names.network.hosts {
-        text.push_str(&format!("{address}\t{}\n", names.join(" ")));
-    }
+    add_aliases(&mut text, &names.network.hosts);
     text
 }
 
 /// Of the cell's own words, and where it has no servers, the node's, which need a network.
 fn resolv_conf(names: &Names, node: &Dns) -> String {
     let own = &names.network.dns;
+    let adds = own.add && names.attached;
     let inherits = own.servers.is_empty() && names.attached;
-    let of = |own: &[String], node: &[String]| match own.is_empty() && inherits {
-        true => node.join(" "),
-        false => own.join(" "),
+    let of = |own: &[String], node: &[String]| match (adds, own.is_empty() && inherits) {
+        (true, _) => [node, own].concat().join(" "),
+        (false, true) => node.join(" "),
+        (false, false) => own.join(" "),
     };
-    let servers = if inherits {
-        &node.servers
-    } else {
-        &own.servers
-    };
+    let of_node = (adds || inherits).then_some(&node.servers);
+    let servers = of_node.into_iter().flatten().chain(&own.servers);
     let mut text = String::new();
     for server in servers {
         text.push_str(&format!("nameserver {server}\n"));
@@ -282,6 +317,16 @@ mod tests {
             servers: vec![[10, 0, 0, 1].into()],
             ..Dns::default()
         };
+        let behind = Dns {
+            options: vec!["ndots:2".into()],
+            add: true,
+            ..own.clone()
+        };
+        assert_eq!(
+            text(behind, true),
+            "nameserver 192.0.2.53\nnameserver 10.0.0.1\nsearch example.org\n\
+             options edns0 ndots:2\n"
+        );
         assert_eq!(text(own.clone(), true), "nameserver 10.0.0.1\n");
         assert_eq!(text(own, false), "nameserver 10.0.0.1\n");
     }
@@ -292,7 +337,29 @@ mod tests {
             hosts: "127.0.0.1 localhost".to_owned(),
             ..NodeNames::default()
         };
-        let (hosts, _) = of_node("web", node);
-        assert_eq!(hosts, "127.0.0.1 localhost\n127.0.1.1\tweb\n");
+        let alias = HostAlias {
+            address: [10, 0, 0, 1].into(),
+            names: vec!["db".to_owned()],
+        };
+        let said = Network {
+            hosts: vec![alias],
+            ..Network::default()
+        };
+        let (hosts, _) = of_node("web", &said, node);
+        assert_eq!(hosts, "127.0.0.1 localhost\n127.0.1.1\tweb\n10.0.0.1\tdb\n");
+    }
+
+    #[test]
+    fn a_cell_s_addresses_have_its_long_name_too() {
+        let names = Names {
+            hostname: "web".to_owned(),
+            addresses: vec![[10, 213, 0, 7].into()],
+            network: Network {
+                domain: "shop.example".to_owned(),
+                ..Network::default()
+            },
+            attached: true,
+        };
+        assert!(hosts(&names).ends_with("10.213.0.7\tweb.shop.example web\n"));
     }
 }

@@ -8,8 +8,9 @@ use std::path::PathBuf;
 
 use kernel::namespace;
 use kernel::pidfd;
+use model::cell::CellSpec;
 use model::error::Error;
-use model::network::{Attached, Mode};
+use model::network::{Attached, Mode, Network};
 use model::status::Object;
 
 use super::kernel_failed;
@@ -34,17 +35,23 @@ pub(super) async fn is_wanted(
     if !record.by_administrator {
         privilege::below_none(spec, around)?;
     }
+    // A pod's cell is there for containers.
+    let by_default = record.annex.is_some();
     // What says nothing is asked for by nobody: such a node needs no network.
-    if spec.network_mode(true, around) == Mode::None {
+    if !spec.is_attached(true, around, by_default) {
         return Ok(false);
     }
-    match shared.networks.absent().await {
+    match shared.networks.absent(&asked(spec)).await {
         None => Ok(true),
-        Some(why) if spec.network_mode(false, around) == Mode::Bridge => {
+        Some(why) if spec.is_attached(false, around, by_default) => {
             Err(why.field("cell.spec.network"))
         }
         Some(_) => Ok(false),
     }
+}
+
+fn asked(spec: &CellSpec) -> Network {
+    spec.network.clone().unwrap_or_default()
 }
 
 /// What the innermost of the cells around asks for that asks for something. None of them ends
@@ -74,10 +81,7 @@ pub(super) async fn attach(
         uid: record.meta.uid,
         tenant: record.meta.tenant.clone(),
         netns: namespace_of(init)?,
-        ports: match &record.spec.network {
-            Some(network) => network.ports.clone(),
-            None => Vec::new(),
-        },
+        network: asked(&record.spec),
         on_loopback: record.by_administrator,
     };
     shared.networks.attach(attach).await.map(Some)

@@ -193,6 +193,7 @@ impl Actor {
                     request_id: None,
                     wait_for: WaitFor::Started,
                     annex: None,
+                    for_a_member: false,
                 };
                 let part = permit.part(vec![Effect::on(RUN_CELL, &run)])?;
                 let cell = self.ports.runtime.run_cell(part, request).await?;

@@ -64,7 +64,7 @@ fn variable(message: wire::EnvVar) -> Result<EnvVar> {
     })
 }
 
-const FACTS: [(Fact, wire::Fact); 8] = [
+const FACTS: [(Fact, wire::Fact); 12] = [
     (Fact::PodName, wire::Fact::PodName),
     (Fact::Tenant, wire::Fact::Tenant),
     (Fact::PodUid, wire::Fact::PodUid),
@@ -73,6 +73,10 @@ const FACTS: [(Fact, wire::Fact); 8] = [
     (Fact::CpuRequest, wire::Fact::CpuRequest),
     (Fact::MemoryLimit, wire::Fact::MemoryLimit),
     (Fact::MemoryRequest, wire::Fact::MemoryRequest),
+    (Fact::PodIp, wire::Fact::PodIp),
+    (Fact::PodIps, wire::Fact::PodIps),
+    (Fact::HostIp, wire::Fact::HostIp),
+    (Fact::HostIps, wire::Fact::HostIps),
 ];
 
 fn fact(number: i32) -> Result<Fact> {

@@ -2,11 +2,13 @@
 //! The spec of a pod, from the wire and back.
 
 use model::error::{Error, Result, Within};
+use model::network::Network;
 use model::pod::spec::{Container, Draft, HostAlias, PodSpec, Restart};
 use model::pod::volume::{Empty, Files, Host, HostKind, Medium, Source, Volume};
 
 use super::container::{container, to_container};
 use crate::convert::HIDDEN;
+use crate::convert::network::{network, to_network};
 use crate::convert::scalar::{enumeration, maybe_duration, parse, required, to_duration};
 use crate::pod::v0 as wire;
 
@@ -40,6 +42,11 @@ pub fn spec(message: wire::PodSpec) -> Result<PodSpec> {
         group: message.group,
         groups: message.groups,
         fs_group: message.fs_group,
+        network: match message.network {
+            Some(it) => network(it).within("network")?,
+            None => Network::default(),
+        },
+        host_network: message.host_network,
     }
     .try_into()
 }
@@ -121,6 +128,8 @@ pub fn to_spec(draft: &Draft) -> wire::PodSpec {
         group: draft.group.clone(),
         groups: draft.groups.clone(),
         fs_group: draft.fs_group,
+        network: (draft.network != Network::default()).then(|| to_network(&draft.network)),
+        host_network: draft.host_network,
     }
 }
 

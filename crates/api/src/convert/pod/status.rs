@@ -6,6 +6,7 @@ use model::pod::status::{ContainerState, ContainerStatus, Event, Phase, PodStatu
 use model::status::Meta;
 
 use super::spec::to_spec;
+use crate::convert::network::to_status as to_network_status;
 use crate::convert::scalar::to_timestamp;
 use crate::convert::status::{to_exit, to_meta};
 use crate::pod::v0 as wire;
@@ -18,6 +19,7 @@ pub fn to_status(status: &PodStatus) -> wire::PodStatus {
         Qos::BestEffort => wire::Qos::BestEffort,
     };
     let mut all = status.containers.iter().map(to_container);
+    let hosts = status.host_addresses.iter();
     let inits = status.spec.init_containers.len();
     wire::PodStatus {
         meta: Some(to_meta(&status.meta)),
@@ -30,6 +32,8 @@ pub fn to_status(status: &PodStatus) -> wire::PodStatus {
         containers: all.collect(),
         debug_containers: status.debug.iter().map(to_container).collect(),
         events: status.events.iter().map(to_event).collect(),
+        network: status.network.as_ref().map(to_network_status),
+        host_addresses: hosts.map(ToString::to_string).collect(),
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod depends;
 mod fields;
+mod ports;
 mod probe;
 mod reasons;
 mod service;
@@ -267,6 +268,11 @@ fn pod(
             ));
         }
     }
+    let ports = ports(services);
+    if !ports.is_empty() {
+        let network = vec![("ports".to_owned(), Expression::List(ports))];
+        put("network", Expression::Object(network));
+    }
     let hosts = hosts(services);
     if !hosts.is_empty() {
         put("hostAliases", Expression::List(hosts));
@@ -277,15 +283,34 @@ fn pod(
 /// A service in the pod's list; one of a profile is there where the profile is among the arguments.
 fn named(service: &Service) -> String {
     let name = &service.constant;
-    let profiles = &service.of_pod.profiles;
-    if profiles.is_empty() {
-        return name.clone();
+    match asked_for(service) {
+        None => name.clone(),
+        Some(asked) => format!("...({asked} ? [{name}] : [])"),
     }
-    let asked = profiles
-        .iter()
-        .map(|it| format!("args.includes({})", super::write::quoted(it)));
+}
+
+/// Whether a profile of the service is among the arguments. `None`: it has none, and is always
+/// there.
+fn asked_for(service: &Service) -> Option<String> {
+    let profiles = service.of_pod.profiles.iter();
+    let asked = profiles.map(|it| format!("args.includes({})", super::write::quoted(it)));
     let asked = asked.collect::<Vec<_>>().join(" || ");
-    format!("...({asked} ? [{name}] : [])")
+    (!asked.is_empty()).then_some(asked)
+}
+
+/// Ports of the node, of the services that are there.
+fn ports(services: &[Service]) -> Vec<Expression> {
+    let of_service = |service: &Service| {
+        let ports = service.of_pod.ports.clone();
+        match asked_for(service) {
+            Some(asked) if !ports.is_empty() => {
+                let ports = Expression::List(ports).written();
+                vec![Expression::Code(format!("...({asked} ? {ports} : [])"))]
+            }
+            _ => ports,
+        }
+    };
+    services.iter().flat_map(of_service).collect()
 }
 
 /// The policy of all containers: of a sidecar it says nothing, since those are always restarted.

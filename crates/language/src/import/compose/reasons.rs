@@ -26,10 +26,10 @@ const REASONS: [(&str, &str); 45] = [
     ("develop", "is for building while one edits"),
     ("device_cgroup_rules", "a pod has no devices of the node"),
     ("devices", "a pod has no devices of the node"),
-    ("dns", "a pod asks the name servers of the node"),
-    ("dns_opt", "a pod asks the name servers of the node"),
-    ("dns_search", "a pod asks the name servers of the node"),
-    ("domainname", "a pod has a host name alone"),
+    ("dns", "say network.dnsServers of the pod"),
+    ("dns_opt", "say network.dnsOptions of the pod"),
+    ("dns_search", "say network.dnsSearches of the pod"),
+    ("domainname", "say network.domain of the pod"),
     ("endpoint_mode", "there is no virtual address"),
     (
         "extends",
@@ -64,7 +64,7 @@ const REASONS: [(&str, &str); 45] = [
     ),
     (
         "network_mode",
-        "the containers of a pod share a network of their own",
+        "the containers of a pod share a network of their own; hostNetwork is the node's",
     ),
     (
         "oom_kill_disable",

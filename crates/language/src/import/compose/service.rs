@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::depends::Waited;
 use super::fields::{Fields, Notes, plain, scalar};
+use super::ports::ports;
 use super::probe;
 use super::text::{bytes, label, millis_of_cpu, unique, words};
 use super::variables::Variables;
@@ -28,6 +29,8 @@ pub(super) struct OfPod {
     /// Names of its own on the project's networks.
     pub(super) aliases: Vec<String>,
     pub(super) profiles: Vec<String>,
+    /// Ports of the node.
+    pub(super) ports: Vec<Expression>,
 }
 
 /// What is shared by all services.
@@ -98,8 +101,8 @@ pub(super) fn container(
     }
     rights(&mut service, &mut made, notes)?;
     made.some("stopSignal", service.text("stop_signal", around.variables)?);
-    let of_pod = of_pod(&mut service, around.variables, notes)?;
-    ports(&mut service, around.project, notes)?;
+    let mut of_pod = of_pod(&mut service, around.variables, notes)?;
+    of_pod.ports = ports(&mut service, around.project, notes)?;
     silent(&mut service);
     service.end("", notes);
     Ok((Expression::Object(made.0), of_pod))
@@ -393,6 +396,7 @@ fn of_pod(service: &mut Fields, variables: &mut Variables, notes: &mut Notes) ->
         hosts,
         aliases: aliases(service, variables, notes)?,
         profiles,
+        ports: Vec::new(),
     })
 }
 
@@ -419,35 +423,6 @@ fn aliases(
         variables.of(variable.trim_matches(['$', '{', '}']), None);
     }
     Ok(names)
-}
-
-fn ports(service: &mut Fields, project: &str, notes: &mut Notes) -> Result<()> {
-    let path = service.path("ports");
-    let Some(Value::Array(items)) = service.take("ports") else {
-        return Ok(());
-    };
-    for item in items {
-        let (published, target) = match item {
-            Value::Object(_) => {
-                let mut long = Fields::of(item, &path)?;
-                let target = long.plain("target", notes)?.unwrap_or_default();
-                let published = long.plain("published", notes)?;
-                (published.unwrap_or_else(|| target.clone()), target)
-            }
-            short => {
-                let text = plain(&scalar(short, &path)?, "ports", notes);
-                let text = text.split('/').next().unwrap_or_default();
-                let mut parts = text.rsplit(':').map(str::to_owned);
-                let target = parts.next().unwrap_or_default();
-                (parts.next().unwrap_or_else(|| target.clone()), target)
-            }
-        };
-        notes.add(format!(
-            "ports {published}:{target}: a pod has no port of the node; from your machine: \
-             `aurae pod port-forward {project} {published}:{target}`"
-        ));
-    }
-    Ok(())
 }
 
 /// What changes nothing: a pod does so, or it is for Compose alone.

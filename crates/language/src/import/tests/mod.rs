@@ -111,6 +111,10 @@ fn each_field_of_a_service_has_its_place() {
             "path: \"/run/secrets/db_password\"",
             "files: { db_password: await file.readText(\"./secrets/db.txt\") }",
             "subPath: \"db_password\"",
+            "network: {",
+            "{ hostPort: 8080, port: 80 },",
+            "...(args.includes(\"debug\") ? \
+             [{ hostPort: 9090, port: 8080, address: \"127.0.0.1\" }] : []),",
         ],
     );
     // A node would replace it, and Compose doesn't.
@@ -125,8 +129,6 @@ fn what_a_pod_cant_have_is_a_comment_with_the_reason() {
     assert_has(
         &comments,
         &[
-            "ports 8080:80: a pod has no port of the node; from your machine: `aurae pod \
-             port-forward shop 8080:80`",
             "networks: front and back separate nothing: a pod has one network",
             "volumes: data is there as long as the pod, and goes with it",
             "volumes: ./html can't be written: a pod reads folders of the node",

@@ -3,9 +3,11 @@
 
 use serde_json::Value;
 
-use super::probe::{Ports, hook, probe};
+use super::network::ports;
+use super::probe::{hook, probe};
 use super::reader::Fields;
-use super::{Beside, Security, quantity};
+use super::{Beside, Maps, Security, quantity};
+use crate::network::PublishedPort;
 use crate::pod::env::{EnvVar, Fact, From};
 use crate::pod::spec::{Container, Needs, Pull};
 use crate::pod::volume::VolumeMount;
@@ -16,9 +18,10 @@ pub(super) fn container(
     beside: &Beside,
     pods: &Security,
     is_init: bool,
+    published: &mut Vec<PublishedPort>,
 ) -> Container {
     let name = fields.text("name");
-    let ports = ports(&mut fields);
+    let ports = ports(&mut fields, published);
     let pull = match fields.text("imagePullPolicy").as_str() {
         "" => Pull::Usual,
         "Always" => Pull::Always,
@@ -78,19 +81,6 @@ pub(super) fn container(
     fields.only("stdinOnce", &["false"]);
     fields.end();
     container
-}
-
-/// Ports are open to the pod whether they are named or not; their names are what probes use.
-fn ports(fields: &mut Fields<'_>) -> Ports {
-    let port = |mut port: Fields<'_>| {
-        let name = port.text("name");
-        let number = port.number::<u16>("containerPort");
-        port.only("protocol", &["TCP", "UDP", "SCTP"]);
-        port.end();
-        Some((name, number?))
-    };
-    let ports = fields.each("ports", port);
-    ports.into_iter().flatten().collect()
 }
 
 fn security(fields: &mut Fields<'_>, pods: &Security, container: &mut Container) {
@@ -316,6 +306,10 @@ fn fact(from: &mut Fields<'_>) -> Option<Fact> {
                 ("metadata.namespace", Fact::Tenant),
                 ("metadata.uid", Fact::PodUid),
                 ("spec.nodeName", Fact::NodeName),
+                ("status.podIP", Fact::PodIp),
+                ("status.podIPs", Fact::PodIps),
+                ("status.hostIP", Fact::HostIp),
+                ("status.hostIPs", Fact::HostIps),
             ];
             (fields, "fieldPath", facts)
         } else {

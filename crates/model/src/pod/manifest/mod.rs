@@ -4,6 +4,7 @@
 //! all of it at once.
 
 mod container;
+mod network;
 mod probe;
 pub(crate) mod quantity;
 pub(crate) mod reader;
@@ -233,16 +234,23 @@ pub(crate) fn spec(mut fields: Fields<'_>, beside: &Beside) -> Draft {
             .into_iter()
             .flatten()
             .collect(),
+        host_network: fields.flag("hostNetwork").unwrap_or(false),
         ..Draft::default()
     };
+    draft.network = network::network(&mut fields);
     let pods = security(&mut fields, &mut draft);
     defaults(&mut fields);
+    let mut ports = Vec::new();
     draft.init_containers = fields.each("initContainers", |it| {
-        container::container(it, beside, &pods, true)
+        container::container(it, beside, &pods, true, &mut ports)
     });
     draft.containers = fields.each("containers", |it| {
-        container::container(it, beside, &pods, false)
+        container::container(it, beside, &pods, false, &mut ports)
     });
+    // In the node's network a container's ports are the node's already.
+    if !draft.host_network {
+        draft.network.ports = ports;
+    }
     fields.end();
     draft
 }
@@ -299,11 +307,9 @@ fn defaults(fields: &mut Fields<'_>) {
         "priority",
     ]);
     fields.known(&["tolerations", "serviceAccount", "serviceAccountName"]);
-    fields.only("dnsPolicy", &["ClusterFirst", "Default"]);
     fields.only("hostUsers", &["false"]);
     fields.only("hostIPC", &["false"]);
     fields.only("hostPID", &["false"]);
-    fields.only("hostNetwork", &["false"]);
     fields.only("shareProcessNamespace", &["false"]);
     fields.only("automountServiceAccountToken", &["false"]);
     fields.only("setHostnameAsFQDN", &["false"]);

@@ -81,13 +81,13 @@ fn a_pod_with_what_it_names_becomes_one_of_ours() {
 #[test]
 fn what_cant_be_taken_is_named_by_its_path_all_at_once() {
     let spec = json!({
-        "hostNetwork": true,
+        "dnsPolicy": "None",
         "nodeSelector": {"disk": "ssd"},
         "containers": [
-            {"name": "a", "image": "x", "ports": [{"containerPort": 80, "hostPort": 80}]},
+            {"name": "a", "image": "x", "ports": [{"containerPort": 80, "hostIP": "node"}]},
             {"name": "b", "image": "x", "securityContext": {"privileged": true},
              "resources": {"limits": {"cpu": "much", "nvidia.com/gpu": 1}},
-             "env": [{"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
+             "env": [{"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.qosClass"}}}],
              "livenessProbe": {"httpGet": {"port": "none", "scheme": "HTTPS"}}}],
         "volumes": [{"name": "v", "emptyDir": {"medium": "HugePages"}},
             {"name": "w", "persistentVolumeClaim": {"claimName": "c"}},
@@ -96,14 +96,14 @@ fn what_cant_be_taken_is_named_by_its_path_all_at_once() {
     found.sort();
     let mut expected = [
         "document 2",
-        "spec.containers[0].ports[0].hostPort",
+        "spec.containers[0].ports[0].hostIP",
         "spec.containers[1].env[0].valueFrom.fieldRef.fieldPath",
         "spec.containers[1].livenessProbe.httpGet.port",
         "spec.containers[1].livenessProbe.httpGet.scheme",
         "spec.containers[1].resources.limits.cpu",
         "spec.containers[1].resources.limits.nvidia.com/gpu",
         "spec.containers[1].securityContext.privileged",
-        "spec.hostNetwork",
+        "spec.dnsPolicy",
         "spec.nodeSelector",
         "spec.volumes[0].emptyDir.medium",
         "spec.volumes[1]",
@@ -131,4 +131,38 @@ fn what_an_api_server_adds_changes_nothing() {
     document["status"] = json!({"phase": "Running"});
     document["metadata"]["uid"] = json!("1");
     read(vec![document]).unwrap();
+}
+
+#[test]
+fn a_network_is_taken_with_its_names_and_ports() {
+    let spec = json!({
+        "hostname": "web", "subdomain": "shop.example",
+        "dnsConfig": {"nameservers": ["192.0.2.53"], "searches": ["example.org"],
+            "options": [{"name": "ndots", "value": "2"}, {"name": "edns0"}]},
+        "initContainers": [{"name": "proxy", "image": "p", "restartPolicy": "Always",
+            "ports": [{"containerPort": 53, "hostPort": 5353, "protocol": "UDP"}]}],
+        "containers": [{"name": "a", "image": "x",
+            "ports": [{"name": "http", "containerPort": 80, "hostPort": 8080,
+                "hostIP": "192.0.2.2"}, {"containerPort": 81}],
+            "env": [{"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
+            "livenessProbe": {"tcpSocket": {"port": "http"}}}]});
+    let mut document = pod(spec);
+    let taken = read(vec![document.clone()]).unwrap();
+    let draft = &taken[0].draft;
+    let network = &draft.network;
+    let ports: Vec<_> = network.ports.iter().map(ToString::to_string).collect();
+    assert_eq!(ports, ["5353:53/udp", "192.0.2.2:8080:80/tcp"]);
+    assert_eq!(network.domain, "shop.example");
+    assert_eq!(network.dns.options, ["ndots:2", "edns0"]);
+    assert!(network.dns.add);
+    assert_eq!(draft.containers[0].env[0].from, From::Fact(Fact::PodIp));
+    PodSpec::try_from(draft.clone()).unwrap();
+    document["spec"]["dnsPolicy"] = json!("None");
+    let alone = read(vec![document.clone()]).unwrap();
+    assert!(!alone[0].draft.network.dns.add);
+    // In the node's network ports say what the program does by itself.
+    document["spec"]["hostNetwork"] = json!(true);
+    let host = read(vec![document]).unwrap();
+    assert!(host[0].draft.host_network && host[0].draft.network.ports.is_empty());
+    PodSpec::try_from(host[0].draft.clone()).unwrap();
 }

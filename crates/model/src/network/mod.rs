@@ -2,6 +2,8 @@
 //! The network of a cell: what a client asks for, and what the cell has got. Pure; what an address
 //! or a port of the node means to Linux is crate `net`'s.
 
+mod check;
+
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -9,8 +11,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::cell::{CellSpec, Namespace};
-use crate::error::{Error, Result, Within};
-use crate::text::{check_count, weight};
+use crate::error::{Error, Result};
 
 /// The most ports of the node that one cell may have.
 pub const MAX_PORTS: usize = 256;
@@ -18,6 +19,8 @@ pub const MAX_PORTS: usize = 256;
 pub const MAX_DNS_SERVERS: usize = 8;
 /// The most search domains, options, and names of other hosts.
 pub const MAX_NAMES: usize = 64;
+/// The most networks of CNI that one cell is attached to.
+pub const MAX_CNI: usize = 8;
 /// Ports below are the machine's own services: only administrators publish them.
 pub const FIRST_FREE_PORT: u16 = 1024;
 
@@ -37,6 +40,15 @@ pub struct Network {
     /// More lines of a container's `/etc/hosts`.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub hosts: Vec<HostAlias>,
+    /// Wanted addresses of the bridge, at most one of each family. Empty: free ones.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub addresses: Vec<IpAddr>,
+    /// The names of its addresses are `HOSTNAME.DOMAIN`, too. Empty: the host name alone.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub domain: String,
+    /// Networks of CNI, each an interface, at most [`MAX_CNI`].
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub cni: Vec<CniNetwork>,
 }
 
 /// Where a cell is attached.
@@ -47,7 +59,22 @@ pub enum Mode {
     None,
     /// To the node's network of cells.
     Bridge,
+    /// To networks of CNI alone.
+    Cni,
 }
+
+/// A network of CNI that a cell is attached to.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct CniNetwork {
+    /// As in the file of its configuration.
+    pub name: String,
+    /// The interface in the cell. Empty: by its place.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub interface: String,
+}
+
+/// The interface that a cell's routes lead to, by custom.
+pub const FIRST_INTERFACE: &str = "eth0";
 
 /// A protocol that has ports.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
@@ -85,6 +112,20 @@ pub struct PublishedPort {
     pub host_port: u16,
     /// The cell's port, 1 to 65535.
     pub port: u16,
+}
+
+impl PublishedPort {
+    /// Whether a connection to the node could be meant for both.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let same = self.protocol == other.protocol && self.host_port == other.host_port;
+        same && match (self.address, other.address) {
+            (Some(a), Some(b)) if a.is_ipv4() == b.is_ipv4() => {
+                a == b || a.is_unspecified() || b.is_unspecified()
+            }
+            (Some(_), Some(_)) => false,
+            _ => true,
+        }
+    }
 }
 
 impl fmt::Display for PublishedPort {
@@ -160,6 +201,9 @@ pub struct Dns {
     /// Options such as `ndots:2`.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub options: Vec<String>,
+    /// They come behind the node's, and don't replace them.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub add: bool,
 }
 
 /// An address with its names, a line of `/etc/hosts`.
@@ -191,6 +235,9 @@ pub struct Interface {
     pub gateways: Vec<IpAddr>,
     /// Its hardware address, as it is written.
     pub mac: String,
+    /// The network of CNI that it is of. Empty: the bridge.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub cni: String,
 }
 
 impl Attached {
@@ -199,182 +246,69 @@ impl Attached {
         let all = self.interfaces.iter();
         all.flat_map(|interface| interface.addresses.iter().copied())
     }
+
+    /// What it is attached to first of all.
+    pub fn mode(&self) -> Mode {
+        match self.interfaces.first() {
+            Some(first) if !first.cni.is_empty() => Mode::Cni,
+            _ => Mode::Bridge,
+        }
+    }
 }
 
 impl CellSpec {
-    /// Where it asks to be attached: by its mode, or by ports. `None`: it doesn't say, or has no
-    /// network of its own.
+    /// Where it asks to be attached: by its mode, or by what needs a network (the bridge stands for
+    /// the node's default then). `None`: it doesn't say, or has no network of its own.
     pub fn asked_network(&self) -> Option<Mode> {
         let network = self.network.as_ref();
         let network = network.filter(|_| !self.shares(Namespace::Net))?;
-        let ports = !network.ports.is_empty();
-        network.mode.or(ports.then_some(Mode::Bridge))
+        network.mode.or(network.needs_one().then_some(Mode::Bridge))
     }
 
-    /// Where it is to be attached, on a node with or without a network of cells. Nowhere where it
+    /// Whether it is to be attached, on a node with or without a network of cells: never where it
     /// has no network of its own. `around`: what the innermost of the cells around it asks for that
-    /// asks for something; what asks for nothing has no more than that.
-    pub fn network_mode(&self, node_has_one: bool, around: Option<Mode>) -> Mode {
+    /// asks for something; what asks for nothing has no more than that. `by_default`: a pod's cell,
+    /// as a container's, is attached where it doesn't say.
+    pub fn is_attached(&self, node_has_one: bool, around: Option<Mode>, by_default: bool) -> bool {
         match self.asked_network() {
-            _ if self.shares(Namespace::Net) => Mode::None,
-            Some(mode) => mode,
-            None if around == Some(Mode::None) => Mode::None,
-            None if node_has_one && self.container.is_some() => Mode::Bridge,
-            None => Mode::None,
+            _ if self.shares(Namespace::Net) => false,
+            Some(mode) => mode != Mode::None,
+            None if around == Some(Mode::None) => false,
+            None => node_has_one && (by_default || self.container.is_some()),
         }
     }
 }
 
 impl Network {
-    pub(crate) fn check(&self) -> Result<()> {
-        check_count("ports", self.ports.len(), MAX_PORTS)?;
-        check_count("dns.servers", self.dns.servers.len(), MAX_DNS_SERVERS)?;
-        check_count("dns.searches", self.dns.searches.len(), MAX_NAMES)?;
-        check_count("dns.options", self.dns.options.len(), MAX_NAMES)?;
-        check_count("hosts", self.hosts.len(), MAX_NAMES)?;
-        if self.mode == Some(Mode::None) && !self.ports.is_empty() {
-            let problem = "need a network; the mode is NONE";
-            return Err(Error::invalid("ports", problem));
-        }
-        for (i, port) in self.ports.iter().enumerate() {
-            if port.host_port == 0 || port.port == 0 {
-                let problem = "needs a port of the node and one of the cell, 1 to 65535";
-                return Err(Error::invalid(format!("ports[{i}]"), problem));
-            }
-        }
-        let words = [
-            ("dns.searches", &self.dns.searches),
-            ("dns.options", &self.dns.options),
-        ];
-        for (field, words) in words {
-            for (i, word) in words.iter().enumerate() {
-                check_word(&format!("{field}[{i}]"), word)?;
-            }
-        }
-        for (i, host) in self.hosts.iter().enumerate() {
-            let at = format!("hosts[{i}]");
-            check_count("names", host.names.len(), MAX_NAMES).within(&at)?;
-            for (n, name) in host.names.iter().enumerate() {
-                check_word(&format!("names[{n}]"), name).within(&at)?;
-            }
-        }
-        Ok(())
+    /// Whether it asks for something that only an attached cell can have.
+    fn needs_one(&self) -> bool {
+        !(self.ports.is_empty() && self.addresses.is_empty() && self.cni.is_empty())
     }
 
-    /// What it takes in the record, in bytes.
-    pub(crate) fn weight(&self) -> usize {
-        let words = self.dns.searches.iter().chain(&self.dns.options);
-        let hosts = self.hosts.iter().flat_map(|host| &host.names);
-        let texts: usize = words.chain(hosts).map(|word| weight(word) + 4).sum();
-        texts + (self.ports.len() + self.dns.servers.len() + self.hosts.len()) * 120
+    /// Whether it says where to be attached, or asks for what needs that.
+    pub(crate) fn attaches(&self) -> bool {
+        self.mode.is_some() || self.needs_one()
     }
-}
 
-/// A word of a file of lines and words: visible ASCII, so that none becomes a line of its own.
-fn check_word(field: &str, word: &str) -> Result<()> {
-    if (1..=255).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_graphic() && b != b'#') {
-        return Ok(());
+    /// Its networks of CNI with the names of their interfaces. `first`: the first one is the cell's
+    /// first interface.
+    pub fn cni_interfaces(&self, first: bool) -> Vec<CniNetwork> {
+        let of_place = |place: usize| match (first, place) {
+            (true, 0) => FIRST_INTERFACE.to_owned(),
+            (true, _) => format!("net{place}"),
+            (false, _) => format!("net{}", place + 1),
+        };
+        let each = self.cni.iter().enumerate();
+        each.map(|(place, it)| CniNetwork {
+            name: it.name.clone(),
+            interface: match it.interface.as_str() {
+                "" => of_place(place),
+                own => own.to_owned(),
+            },
+        })
+        .collect()
     }
-    let problem = "must be 1 to 255 visible characters without spaces and #";
-    Err(Error::invalid(field, problem))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn refused(change: fn(&mut Network)) -> String {
-        let mut network = Network::default();
-        change(&mut network);
-        let error = network.check().unwrap_err();
-        error.to_string()
-    }
-
-    #[test]
-    fn a_name_can_t_add_a_line() {
-        let alias = |name: &str| HostAlias {
-            address: IpAddr::from([10, 0, 0, 1]),
-            names: vec![name.to_owned()],
-        };
-        let mut network = Network::default();
-        network.hosts.push(alias("db.internal"));
-        network.check().unwrap();
-        for name in ["a b", "a\n127.0.0.1", "", "#"] {
-            network.hosts = vec![alias(name)];
-            network.check().unwrap_err();
-        }
-        refused(|it| it.dns.searches.push("a\nnameserver 192.0.2.1".into()));
-    }
-
-    #[test]
-    fn a_range_of_ports_is_of_one_protocol_and_has_its_ends() {
-        let range: PortRange = "2000-2002/udp".parse().unwrap();
-        let port = |protocol, host_port| PublishedPort {
-            protocol,
-            address: None,
-            host_port,
-            port: 1,
-        };
-        for (number, within) in [(1999, false), (2000, true), (2002, true), (2003, false)] {
-            assert_eq!(range.contains(&port(Protocol::Udp, number)), within);
-        }
-        assert!(!range.contains(&port(Protocol::Tcp, 2000)));
-        let one: PortRange = "7443/tcp".parse().unwrap();
-        assert_eq!((one.first, one.last), (7443, 7443));
-        for wrong in ["7443", "0/tcp", "3-2/tcp", "1-70000/tcp", "1-2/TCP", "/tcp"] {
-            assert!(wrong.parse::<PortRange>().is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn who_asks_for_nothing_has_no_more_than_the_cell_around() {
-        let spec = |container: bool, mode| {
-            let container = container.then(crate::container::Container::default);
-            let network = Some(Network {
-                mode,
-                ..Network::default()
-            });
-            let draft = crate::cell::Draft {
-                container,
-                network,
-                ..crate::cell::Draft::default()
-            };
-            CellSpec::try_from(draft).unwrap()
-        };
-        let asks = spec(true, Some(Mode::Bridge));
-        let silent = spec(true, None);
-        for (around, mode) in [
-            (None, Mode::Bridge),
-            (Some(Mode::Bridge), Mode::Bridge),
-            (Some(Mode::None), Mode::None),
-        ] {
-            assert_eq!(silent.network_mode(true, around), mode);
-            assert_eq!(asks.network_mode(true, around), Mode::Bridge);
-            assert_eq!(silent.network_mode(false, around), Mode::None);
-            assert_eq!(spec(false, None).network_mode(true, around), Mode::None);
-        }
-    }
-
-    #[test]
-    fn a_port_needs_a_network_and_two_numbers() {
-        let port = PublishedPort {
-            protocol: Protocol::Tcp,
-            address: None,
-            host_port: 8080,
-            port: 80,
-        };
-        let mut network = Network {
-            ports: vec![port.clone()],
-            ..Network::default()
-        };
-        network.check().unwrap();
-        assert_eq!(port.to_string(), "8080:80/tcp");
-        network.mode = Some(Mode::None);
-        network.check().unwrap_err();
-        network.mode = Some(Mode::Bridge);
-        if let Some(first) = network.ports.first_mut() {
-            first.host_port = 0;
-        }
-        network.check().unwrap_err();
-    }
-}
+mod tests;
