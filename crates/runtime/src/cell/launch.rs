@@ -96,9 +96,7 @@ pub(crate) fn prepare(
         io_priority: streams::io_priority(scheduling),
         policy: streams::policy(scheduling),
         reset_on_fork: scheduling.reset_on_fork,
-        timer_slack_ns: scheduling.timer_slack.map_or(0, |slack| {
-            u64::try_from(slack.as_nanos()).unwrap_or(u64::MAX)
-        }),
+        timer_slack_ns: streams::timer_slack(scheduling),
         ignore_sigpipe: effective.ignore_sigpipe,
         keyring: streams::keyring(effective.keyring),
         linux32: effective.personality == Personality::Linux32,

@@ -93,6 +93,12 @@ pub(super) fn policy(scheduling: &Scheduling) -> Option<(u8, u8)> {
     Some((policy, u8::try_from(priority).unwrap_or_default()))
 }
 
+/// Nanoseconds; 0: unchanged.
+pub(super) fn timer_slack(scheduling: &Scheduling) -> u64 {
+    let slack = scheduling.timer_slack.map(|slack| slack.as_nanos());
+    u64::try_from(slack.unwrap_or_default()).unwrap_or(u64::MAX)
+}
+
 pub(super) fn keyring(keyring: Keyring) -> WireKeyring {
     match keyring {
         Keyring::Private => WireKeyring::Private,
