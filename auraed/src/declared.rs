@@ -124,7 +124,7 @@ impl Files {
                 inotify::add_watch(&watch, path, of).with_context(|| path.display().to_string())?;
             }
         }
-        Ok(runtime::watch(watch, Interest::READABLE)?)
+        Ok(runtime::watched::watch(watch, Interest::READABLE)?)
     }
 
     /// Declares what files say, and removes what they say no more.
