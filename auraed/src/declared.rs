@@ -25,6 +25,7 @@ use model::schedule::request::{Declare, Named, NamedConfig, PutConfig};
 use rustix::fs::inotify;
 use schedule::Schedules;
 use serde::Deserialize;
+use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::JoinSet;
 
@@ -123,7 +124,7 @@ impl Files {
                 inotify::add_watch(&watch, path, of).with_context(|| path.display().to_string())?;
             }
         }
-        Ok(AsyncFd::register(watch)?)
+        Ok(runtime::watched::watch(watch, Interest::READABLE)?)
     }
 
     /// Declares what files say, and removes what they say no more.

@@ -88,7 +88,10 @@ impl WorkFlags {
             }
             None => Run::Executable(self.executable(name)?),
         };
-        Ok(Work { run: Some(run) })
+        Ok(Work {
+            run: Some(run),
+            ..Default::default()
+        })
     }
 
     fn executable(&self, name: &str) -> Result<RunExecutableRequest, Failure> {
