@@ -40,7 +40,13 @@ fn expression() -> impl Strategy<Value = String> {
         Just("Sat,Sun "),
         Just("Tue,Thu..Sat "),
     ];
-    let fields = (field(1, 12), field(1, 28), field(0, 23), field(0, 59), field(0, 59));
+    let fields = (
+        field(1, 12),
+        field(1, 28),
+        field(0, 23),
+        field(0, 59),
+        field(0, 59),
+    );
     (days, fields).prop_map(|(days, (month, day, hour, minute, second))| {
         let day = if days.is_empty() { day } else { "*".to_owned() };
         format!("{days}*-{month}-{day} {hour}:{minute}:{second}")
