@@ -8,7 +8,7 @@ mod fields;
 mod probe;
 mod reasons;
 mod service;
-mod text;
+pub(super) mod text;
 mod variables;
 mod volumes;
 
