@@ -36,6 +36,7 @@ pub(crate) mod stop;
 pub(crate) mod tenant;
 pub(crate) mod top;
 pub(crate) mod types;
+pub(crate) mod units;
 pub(crate) mod version;
 pub(crate) mod wait;
 
