@@ -30,6 +30,9 @@ pub(crate) async fn dispatch(args: Args) -> Result<u8, Failure> {
         Command::Man(args) => return cmd::man::run(args, Args::command()),
         Command::Version(args) => return cmd::version::run(global, args).await,
         Command::Identity(args) if args.is_offline() => return cmd::identity::run_offline(args),
+        Command::Schedule(args) if args.is_offline() => {
+            return cmd::schedule::run_offline(global, args);
+        }
         Command::Check(args) => return cmd::check::run(global, args),
         Command::Plan(args) => return cmd::plan::run(global, args).await,
         Command::Apply(args) => return cmd::apply::run(global, args).await,

@@ -97,6 +97,31 @@ fn types_are_told_and_complete_what_no_value_has() {
 }
 
 #[test]
+fn what_types_say_against_a_line_is_a_warning_and_the_line_runs() {
+    let home = tempfile::tempdir().unwrap();
+    let mut typist = at_the_prompt(home.path());
+    typist.sees(PROMPT);
+    // The types are there once one has been told.
+    asks(&mut typist, ".type 1", "number\r\n");
+    typist.types("const count: number = 'many'; count.length\r");
+    typist.sees("warning: ");
+    typist.sees("[wrong-type]");
+    typist.sees("<repl:1>:1:");
+    typist.sees("\n4\r\n");
+    typist.sees(PROMPT);
+    typist.types("const web = { name: 'web' }; web.nme\r");
+    typist.sees("did you mean `name`?");
+    typist.sees("<repl:2>:1:");
+    typist.sees("\nundefined\r\n");
+    typist.sees(PROMPT);
+    // What is right is silent.
+    asks(&mut typist, "const right = [1, 2].map((it) => it + 1)", "");
+    asks(&mut typist, "right", "[2, 3]\r\n");
+    typist.types("\x04");
+    assert_eq!(typist.leaves(), Some(0));
+}
+
+#[test]
 fn ctrl_c_stops_the_evaluation_and_not_the_session() {
     let home = tempfile::tempdir().unwrap();
     let mut typist = at_the_prompt(home.path());

@@ -37,6 +37,7 @@ pub(crate) mod tenant;
 pub(crate) mod top;
 pub(crate) mod types;
 pub(crate) mod unit;
+pub(crate) mod units;
 pub(crate) mod version;
 pub(crate) mod wait;
 

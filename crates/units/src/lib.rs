@@ -8,7 +8,7 @@
 //! what its value is, and [`value`] reads it; [`load`] finds a unit's files, and [`unit`] puts them
 //! together; [`install`] says what enabling would link; [`exec`] has command lines; [`calendar`]
 //! and [`time`] have timers' expressions; [`service`] and [`condition`] what a manager decides by;
-//! [`depend`] and [`job`] what waits for what; [`verify`] tells people.
+//! [`depend`] and [`job`] what waits for what; [`verify`] and [`security`] tell people.
 
 pub mod calendar;
 pub mod condition;
@@ -17,10 +17,12 @@ pub mod exec;
 pub mod files;
 pub mod finding;
 pub mod glob;
+pub mod honoured;
 pub mod install;
 pub mod job;
 pub mod load;
 pub mod name;
+pub mod security;
 pub mod service;
 pub mod socket;
 pub mod specifier;

@@ -176,8 +176,12 @@ impl Repl {
         };
         let code = compiled.code.clone();
         self.running.keep(compiled);
+        // Types are no reason not to evaluate it.
+        let warnings = self.types.take(name, text).await?;
+        if !warnings.is_empty() {
+            report::findings(&warnings, self.style);
+        }
         let came = self.watched(name, &code).await;
-        self.types.take(text).await?;
         match came {
             Ok(value) => {
                 self.good.push(text.to_owned());

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The types of what was typed at the prompt, for `.type` and for completion. Loading them takes a
+//! The types of what was typed at the prompt: for `.type`, for completion, and for what they say
+//! against a line. Loading them takes a
 //! moment, which happens beside the first prompt; until they are there, completion works without
-//! them.
+//! them, and what they say of the first lines is told later.
 
 use language::check::Environment;
 use language::declare::aurae_d_ts;
@@ -16,8 +17,10 @@ use crate::failure::Failure;
 pub(super) struct Types {
     making: Option<JoinHandle<Result<Prompt, String>>>,
     made: Option<Prompt>,
-    /// Lines that came while they were being made.
-    lines: Vec<String>,
+    /// Lines that came while they were being made, with their names.
+    lines: Vec<(String, String)>,
+    /// What is to be told of lines.
+    found: Vec<Finding>,
 }
 
 impl Types {
@@ -31,16 +34,18 @@ impl Types {
             making: Some(tokio::task::spawn_blocking(make)),
             made: None,
             lines: Vec::new(),
+            found: Vec::new(),
         }
     }
 
-    /// Remembers what a line declares.
-    pub(super) async fn take(&mut self, line: &str) -> Result<(), Failure> {
-        self.lines.push(line.to_owned());
-        match self.is_made() {
-            true => self.get().await.map(|_| ()),
-            false => Ok(()),
+    /// Remembers what a line declares; gives what the types say against it, and against earlier
+    /// ones that came before the types were there.
+    pub(super) async fn take(&mut self, name: &str, line: &str) -> Result<Vec<Finding>, Failure> {
+        self.lines.push((name.to_owned(), line.to_owned()));
+        if self.is_made() {
+            self.get().await?;
         }
+        Ok(std::mem::take(&mut self.found))
     }
 
     fn is_made(&self) -> bool {
@@ -57,8 +62,8 @@ impl Types {
         }
         let missing = || Failure::new("the types can't be made");
         let prompt = self.made.as_mut().ok_or_else(missing)?;
-        for line in self.lines.drain(..) {
-            prompt.take(&line)?;
+        for (name, line) in self.lines.drain(..) {
+            self.found.extend(prompt.take(&name, &line)?);
         }
         Ok(prompt)
     }

@@ -6,7 +6,9 @@ mod apply;
 mod change;
 mod declare;
 mod logs;
+mod security;
 mod show;
+mod verify;
 mod work;
 
 use api::schedule::v0::schedules_client::SchedulesClient;
@@ -15,6 +17,7 @@ use client::Node;
 use tonic::transport::Channel;
 
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::session::Session;
 
 /// The largest answer: a list of every schedule of a tenant, with its spec.
@@ -32,6 +35,8 @@ Examples:
   aurae schedule ls
   aurae schedule why web
   aurae schedule rm web
+  aurae schedule verify nginx             what a unit file says; no node is asked
+  aurae schedule security nginx
 
 A schedule runs on behalf of the user who declares it: what that user may not do any more, it does
 not do any more. It outlives a reboot.";
@@ -86,6 +91,37 @@ enum ScheduleCommand {
     Resume(change::NamesArgs),
     /// Stop its runs and forget it; their logs stay
     Rm(change::NamesArgs),
+    /// Say what unit files would do, what is wrong in them, and what isn't honoured
+    Verify(verify::VerifyArgs),
+    /// Score how much services leave open, as systemd-analyze does
+    Security(security::SecurityArgs),
+}
+
+impl ScheduleArgs {
+    /// Whether no node is asked.
+    pub(crate) fn is_offline(&self) -> bool {
+        let command = &self.command;
+        matches!(
+            command,
+            ScheduleCommand::Verify(_) | ScheduleCommand::Security(_)
+        )
+    }
+}
+
+/// Does what asks no node.
+pub(crate) fn run_offline(global: &Global, args: &ScheduleArgs) -> Result<u8, Failure> {
+    match &args.command {
+        ScheduleCommand::Verify(args) => verify::verify(global, args),
+        ScheduleCommand::Security(args) => security::security(global, args),
+        _ => Ok(0),
+    }
+}
+
+/// Prints what is no message of the contract.
+fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(value);
+    let text = text.map_err(|problem| Failure::new(format!("can't print it: {problem}")))?;
+    crate::output::print_line(&text)
 }
 
 /// Does what was asked for.
@@ -111,6 +147,8 @@ pub(crate) async fn run(session: &Session, args: &ScheduleArgs) -> Result<u8, Fa
         It::Pause(args) => change::pause(session, args).await,
         It::Resume(args) => change::resume(session, args).await,
         It::Rm(args) => change::rm(session, args).await,
+        // `run_offline` has done these.
+        It::Verify(_) | It::Security(_) => Ok(0),
     }
 }
 

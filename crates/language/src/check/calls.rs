@@ -16,6 +16,7 @@ use super::meant::converter;
 use super::names::is_global;
 use super::substitute::{substitute, substitute_signature};
 use super::types::{Signature, Type, same};
+use super::world::is_promise;
 use crate::source::Span;
 
 use Verdict::{No, Unsure, Yes};
@@ -154,6 +155,10 @@ pub(crate) fn call_type<'a>(facts: &Facts<'a, '_>, call: &CallExpression<'a>) ->
         None => match signatures.split_first() {
             Some((first, rest)) if rest.iter().all(|it| same(&it.returns, &first.returns)) => {
                 instantiate(facts, first, &called).returns
+            }
+            // Whichever is meant: it has to be waited for.
+            Some(_) if signatures.iter().all(|it| is_promise(&it.returns)) => {
+                Type::global("Promise", [Type::Any])
             }
             _ => Type::Any,
         },

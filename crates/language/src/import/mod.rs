@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Other tools' declarations as programs: a Compose file, or a manifest of Kubernetes with pods,
-//! becomes TypeScript that a person goes on with. What a pod can't have is a comment with the
-//! reason, at its place. Pure: the documents come in, a text goes out; `aurae import` reads and
-//! prints them. That the program is right is for `check`.
+//! Other tools' declarations as programs: a Compose file, a manifest of Kubernetes with pods,
+//! systemd's services and timers, or a crontab becomes TypeScript that a person goes on with. What
+//! a pod or a schedule can't have is a comment with the reason, at its place. Pure: the documents
+//! come in, a text goes out; `aurae import` reads and prints them. That the program is right is
+//! for `check`.
 
 mod compose;
+mod crontab;
 mod manifest;
+mod units;
 mod write;
 
 use std::path::PathBuf;
 
 use serde_json::Value;
 
+pub use self::crontab::{Owner, crontab};
+pub use self::units::units;
 use crate::format::format;
 use crate::source::Source;
 
@@ -22,6 +27,9 @@ pub struct Origin {
     pub name: String,
     /// Its folder, absolute: what relative folders of the node are relative to.
     pub folder: PathBuf,
+    /// The time zone of the machine whose declarations they are, such as `Europe/Berlin`; `None`
+    /// where it is UTC or unknown. Units and crontabs mean it where they name none.
+    pub zone: Option<String>,
 }
 
 /// Why documents can't become a program at all.
@@ -43,6 +51,12 @@ pub enum NotImported {
         /// What it must be.
         words: String,
     },
+    /// A unit can't be imported.
+    #[error("{0} {1}")]
+    Unit(String, String),
+    /// A crontab has no entry.
+    #[error("it has no entry of a crontab")]
+    NoEntry,
     /// A program was written that doesn't parse, which a test excludes.
     #[error("the program that was made of it is broken: {0}")]
     Broken(String),
@@ -67,6 +81,11 @@ pub fn program(documents: Vec<Value>, origin: &Origin) -> Result<String, NotImpo
         (false, true) => manifest::program(documents, origin),
         _ => return Err(NotImported::Neither),
     };
+    finished(text)
+}
+
+/// The program in the one style.
+fn finished(text: String) -> Result<String, NotImported> {
     let source = Source::new("imported.ts", text);
     format(&source).map_err(|findings| {
         let first = findings.first().map(|finding| finding.message.clone());

@@ -52,27 +52,46 @@ impl Prompt {
         }
     }
 
-    /// Remembers what a line declares, and `_`.
+    /// Remembers what a line declares, and `_`. What its types say against it are warnings, in
+    /// which the line is called `name`: it is evaluated all the same.
     ///
     /// # Errors
     /// There is no room for the parser's stack.
-    pub fn take(&mut self, line: &str) -> std::io::Result<()> {
-        stack::on_big_stack(|| self.take_here(line))
+    pub fn take(&mut self, name: &str, line: &str) -> std::io::Result<Vec<Finding>> {
+        stack::on_big_stack(|| self.take_here(&Source::new(name, line)))
     }
 
-    fn take_here(&mut self, line: &str) {
+    fn take_here(&mut self, line: &Source) -> Vec<Finding> {
         self.lines += 1;
         let name = format!("<repl:{}>", self.lines);
-        let text = match wrapped(line) {
-            Some(text) if line.trim_start().starts_with('{') => text,
-            _ => line.to_owned(),
+        let (text, in_brackets) = match wrapped(line.text()) {
+            Some(text) if line.text().trim_start().starts_with('{') => (text, true),
+            _ => (line.text().to_owned(), false),
         };
         let id = self.enter(&name, text);
-        let learnt = self.look(id, |module, _| learnt_of_line(module));
+        let looked = self.look(id, |module, is_sound| {
+            let reports = if is_sound {
+                reports(module)
+            } else {
+                Vec::new()
+            };
+            (learnt_of_line(module), reports)
+        });
+        let (learnt, reports) = looked.unwrap_or_default();
         let environment = Arc::make_mut(&mut self.project.world.environment);
-        for learnt in learnt.into_iter().flatten() {
+        for learnt in learnt {
             environment.learn(learnt);
         }
+        let warnings = reports.into_iter().map(|report| {
+            let mut finding = report.finding(line);
+            if in_brackets {
+                finding.span = unwrapped(finding.span);
+            }
+            finding.severity = Severity::Warning;
+            finding.fixes.clear();
+            finding
+        });
+        warnings.collect()
     }
 
     /// The type of an expression as people read it: of what can be called its signatures, of an

@@ -12,7 +12,7 @@ fn after(lines: &[&str]) -> (tempfile::TempDir, Prompt) {
     let types = Environment::new(crate::declare::aurae_d_ts().unwrap());
     let mut prompt = Prompt::new(Root::open(folder.path()).unwrap(), types);
     for line in lines {
-        prompt.take(line).unwrap();
+        prompt.take("<repl>", line).unwrap();
     }
     (folder, prompt)
 }
@@ -119,4 +119,40 @@ fn the_cursor_is_told_what_may_follow() {
     assert_eq!(values, ["new Cell({ name: \"web\", share: [\"net"]);
     let files = completed(&[], "import { web } from \"./");
     assert_eq!(files, ["import { web } from \"./web.ts"]);
+}
+
+/// What the types say against the last line, after the others.
+fn warned(lines: &[&str]) -> Vec<String> {
+    let (last, before) = lines.split_last().unwrap();
+    let (_folder, mut prompt) = after(before);
+    let warnings = prompt.take("<repl:9>", last).unwrap();
+    let told = warnings.iter().map(|it| {
+        assert_eq!(
+            (it.severity, it.source.name()),
+            (Severity::Warning, "<repl:9>")
+        );
+        let text = &it.source.text()[it.span.start as usize..it.span.end as usize];
+        format!("{} {text}", it.code)
+    });
+    told.collect()
+}
+
+#[test]
+fn what_the_types_say_against_a_line_is_a_warning_at_its_place() {
+    assert_eq!(warned(&["const a: number = \"x\""]), ["wrong-type \"x\""]);
+    assert_eq!(
+        warned(&["const site = { port: 1 }", "site.prot"]),
+        ["unknown-field prot"]
+    );
+    assert_eq!(warned(&["{ a: runtime.Lst }"]), ["unknown-field Lst"]);
+    assert_eq!(
+        warned(&["runtime.List({})"]),
+        ["missing-await runtime.List({})"]
+    );
+    assert_eq!(warned(&["await runtime.List({})"]), [""; 0]);
+    // What doesn't parse is told by who compiles it; a name may be declared again.
+    assert_eq!(warned(&["const = 1"]), [""; 0]);
+    assert_eq!(warned(&["const a = 1", "const a = 'x'"]), [""; 0]);
+    let lines = ["import { web } from \"./web.ts\"", "web.name.length"];
+    assert_eq!(warned(&lines), [""; 0]);
 }

@@ -3,6 +3,7 @@
 //! in the normalised form by [`show`], and asked for their next time by [`next`]. Timers and their
 //! clocks are their caller's.
 
+mod cron;
 mod next;
 mod parse;
 mod show;

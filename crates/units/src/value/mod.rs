@@ -22,6 +22,7 @@ use crate::exec::Command;
 use crate::name::UnitName;
 use crate::time::Span;
 pub use kind::Kind;
+pub use sets::capability_names;
 pub(crate) use special::{Task, parse};
 
 /// A bound that may be absent, or a share.

@@ -47,12 +47,21 @@ pub(super) fn capabilities(text: &str, bounding: bool, old: Option<&Value>) -> P
     }
 }
 
+/// The capabilities whose bits are set, by their names.
+pub fn capability_names(bits: u64) -> Vec<String> {
+    let names = model::capability::NAMES.iter().enumerate();
+    let set = names.filter(|(number, _)| bits & (1 << number) != 0);
+    set.map(|(_, name)| format!("CAP_{name}")).collect()
+}
+
 /// Names, allowed or not: the first line decides which. Later ones add to the list, or take from it
 /// where they are written the other way round.
 pub(super) fn filter(text: &str, old: Option<&Value>, form: Option<Shape>) -> Parsed {
     let (inverted, rest) = strip(text, '~');
+    // After `none` systemd begins anew: what follows may be a list of those that aren't allowed.
+    let is_none = |filter: &Filter| filter.allow && filter.names.is_empty();
     let mut filter = match old {
-        Some(Value::Filter(filter)) => filter.clone(),
+        Some(Value::Filter(filter)) if form.is_none() || !is_none(filter) => filter.clone(),
         _ => Filter {
             allow: !inverted,
             names: BTreeSet::new(),

@@ -137,6 +137,17 @@ fn enums_required_fields_and_ranges() {
 #[test]
 fn promises_and_streams_are_what_they_are() {
     assert_eq!(code("runtime.Get({});"), "missing-await");
+    // Which overload is meant isn't sure; each of them has to be waited for.
+    for text in [
+        "runtime.Stop({ odd: 1 });",
+        "print(`${runtime.Stop({ odd: 1 })}`);",
+    ] {
+        let said = said(text);
+        assert!(
+            said.iter().any(|it| it.contains("missing-await")),
+            "{said:?}"
+        );
+    }
     assert_eq!(code("print(runtime.Get({}).name);"), "missing-await");
     assert_eq!(
         code("const n: CellStatus = runtime.Get({});"),

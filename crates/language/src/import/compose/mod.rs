@@ -9,7 +9,7 @@ mod ports;
 mod probe;
 mod reasons;
 mod service;
-mod text;
+pub(super) mod text;
 mod variables;
 mod volumes;
 

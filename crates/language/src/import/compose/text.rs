@@ -222,7 +222,7 @@ pub(super) fn time(text: &str) -> Option<Duration> {
 }
 
 /// A DNS label made of any name.
-pub(super) fn label(name: &str) -> String {
+pub(in crate::import) fn label(name: &str) -> String {
     let letters = name.chars().map(|c| match c.to_ascii_lowercase() {
         c if c.is_ascii_alphanumeric() => c,
         _ => '-',
@@ -235,7 +235,11 @@ pub(super) fn label(name: &str) -> String {
 }
 
 /// A name that isn't taken yet, made of another: `web`, `web-2`.
-pub(super) fn unique(taken: &mut BTreeSet<String>, wanted: &str, between: &str) -> String {
+pub(in crate::import) fn unique(
+    taken: &mut BTreeSet<String>,
+    wanted: &str,
+    between: &str,
+) -> String {
     let mut name = wanted.to_owned();
     let mut count = 1;
     while !taken.insert(name.clone()) {

@@ -13,7 +13,9 @@ use crate::check::{Environment, File, check};
 use crate::declare::aurae_d_ts;
 use crate::source::Source;
 
+mod crontabs;
 mod files;
+mod units;
 
 static TYPES: LazyLock<Arc<Environment>> =
     LazyLock::new(|| Arc::new(Environment::new(aurae_d_ts().unwrap())));
@@ -22,13 +24,20 @@ fn origin() -> Origin {
     Origin {
         name: "compose.yaml".to_owned(),
         folder: PathBuf::from("/srv/shop"),
+        zone: None,
     }
 }
 
 /// The program, which has no finding and is as the formatter would have it.
 fn imported(document: Value) -> String {
     let text = program(vec![document], &origin()).unwrap();
-    let source = Source::new("app.ts", text.clone());
+    assert_right(&text);
+    text
+}
+
+/// It has no finding, and is as the formatter would have it.
+fn assert_right(text: &str) {
+    let source = Source::new("app.ts", text.to_owned());
     let file = File {
         source: source.clone(),
         imports: HashMap::new(),
@@ -37,7 +46,6 @@ fn imported(document: Value) -> String {
     let wrong: Vec<_> = found.iter().map(|one| (&one.code, &one.message)).collect();
     assert!(wrong.is_empty(), "{wrong:#?}\n{text}");
     assert_eq!(format(&source).unwrap(), text);
-    text
 }
 
 fn assert_has(text: &str, parts: &[&str]) {
