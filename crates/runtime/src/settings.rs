@@ -32,6 +32,8 @@ pub struct Settings {
     /// Ports of the node that are its own services', whether these run or not: beside those below
     /// [`model::network::FIRST_FREE_PORT`] administrators alone publish them.
     pub reserved_ports: Vec<PortRange>,
+    /// Folders whose files say what a device with a name is; a later one counts more. See `cdi`.
+    pub cdi: Vec<PathBuf>,
 }
 
 /// How much is kept of what has ended, beside the bytes, which are each tenant's quota.
@@ -65,6 +67,7 @@ impl Settings {
             ending_timeout: Duration::from_secs(30),
             logs: LogPolicy::default(),
             reserved_ports: Vec::new(),
+            cdi: Vec::new(),
         }
     }
 }
