@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Devices by the names of the Container Device Interface: `vendor.com/class=name` is what a file of
-//! the node's administrator says of it, nodes below `/dev`, folders, and variables (CDI
+//! Devices by the names of the Container Device Interface: `vendor.com/class=name` is what a file
+//! of the node's administrator says of it, nodes below `/dev`, folders, and variables (CDI
 //! Specification 0.8; the folders are `runtime.cdi` of the configuration). Files are JSON; a later
 //! folder's device is taken before an earlier one's, and two of one folder are a mistake.
 //!

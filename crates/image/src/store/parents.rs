@@ -38,8 +38,8 @@ enum Has {
 }
 
 impl Store {
-    /// The layer that gives implied folders of these layers, uppermost first, what lower ones say of
-    /// them. `None`: there is nothing to give.
+    /// The layer that gives implied folders of these layers, uppermost first, what lower ones say
+    /// of them. `None`: there is nothing to give.
     ///
     /// # Errors
     /// [`ImageError::Io`], [`ImageError::DiskFull`].

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Groups where systemd has a say: a container is a scope that systemd makes (`StartTransientUnit`),
-//! delegated, with the container's limits as the scope's own, so that a reload of systemd writes
-//! none of them over. What systemd has no word for is written to the group's files as everywhere.
+//! Groups where systemd has a say: a container is a scope that systemd makes
+//! (`StartTransientUnit`), delegated, with the container's limits as the scope's own, so that a
+//! reload of systemd writes none of them over. What systemd has no word for is written to the
+//! group's files as everywhere.
 //!
 //! A scope is made around a process that is there; the container's process isn't yet. So one that
 //! does nothing is put into it first, and ends when the container's has been cloned into the

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `--systemd-cgroup` beside Debian's systemd: a manager of its own, in namespaces of its own, which
-//! is no user of the machine's. This binary plays the part inside of them, too.
+//! `--systemd-cgroup` beside Debian's systemd: a manager of its own, in namespaces of its own,
+//! which is no user of the machine's. This binary plays the part inside of them, too.
 
 use std::fs;
 use std::path::{Path, PathBuf};
