@@ -258,6 +258,7 @@ fn runtime_settings(config: &Config) -> anyhow::Result<Settings> {
     settings.first_id = config.runtime.first_id;
     settings.id_count = config.runtime.id_count;
     settings.bounds = bounds(config);
+    settings.cdi.clone_from(&config.runtime.cdi);
     settings.reserved_ports = crate::cell_network::reserved_ports(config);
     settings.open_networks = crate::cell_network::open_networks(config);
     Ok(settings)

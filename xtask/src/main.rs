@@ -10,6 +10,7 @@ mod demo;
 mod dist;
 mod editors;
 mod fresh;
+mod judge;
 mod soak;
 mod test;
 mod vm;
@@ -40,6 +41,8 @@ enum Task {
     Test(test::Test),
     /// Measure a node against the bare kernel, systemd and container runtimes
     Bench(bench::Bench),
+    /// Have others' programs decide: servers and inits of Debian, run as images
+    Judge(judge::Judge),
     /// Make the static binaries to ship
     Dist,
     /// Run a command of the README on a bare Debian, in a clean clone
@@ -66,6 +69,7 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
         Task::Vm(vm) => vm::run(&vm),
         Task::Test(test) => test::run(&test),
         Task::Bench(bench) => bench::run(&bench),
+        Task::Judge(judge) => judge::run(&judge),
         Task::Dist => dist::run(),
         Task::Fresh(fresh) => fresh::run(&fresh),
         Task::Soak(soak) => soak::run(&soak),

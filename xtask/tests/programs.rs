@@ -26,7 +26,7 @@ const MINIMAL: &[(&str, &str)] = &[
     ("bash", "bash"),
     (
         "coreutils",
-        "cat chmod chroot cp cut date dd df echo env false head id kill ls mkdir mkfifo",
+        "cat chmod chroot cp cut date dd df echo env false head id kill ln ls mkdir mkfifo",
     ),
     (
         "coreutils",
@@ -61,7 +61,7 @@ const INSTALLED: &[(&str, &str)] = &[
     ("npm", "npm"),
     ("qemu-system-x86", "qemu-system-x86_64"),
     ("skopeo", "skopeo"),
-    ("systemd", "systemd systemd-analyze"),
+    ("systemd", "systemctl systemd systemd-analyze"),
     ("umoci", "umoci"),
 ];
 

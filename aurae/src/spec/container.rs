@@ -21,7 +21,8 @@ pub(crate) struct ContainerFlags {
     /// The size of /dev/shm (64M)
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub(crate) shm_size: Option<u64>,
-    /// Give it a device of the node (administrators): SRC[:DST][:rwm]
+    /// Give it a device of the node (administrators): SRC[:DST][:rwm], or a name of CDI, as in
+    /// vendor.com/class=name
     #[arg(long, value_name = "DEVICE", value_parser = parse_device)]
     pub(crate) device: Vec<Device>,
     /// Show nothing at this path, beside the usual ones of /proc and /sys
@@ -98,6 +99,10 @@ impl ContainerFlags {
 pub(crate) fn parse_device(text: &str) -> Result<Device, String> {
     const FORM: &str = "write SRC[:DST][:rwm], as in /dev/fuse or /dev/sdb:/dev/xvda:r";
     let mut device = Device::default();
+    if !text.starts_with('/') && text.contains('=') {
+        device.path = text.to_owned();
+        return Ok(device);
+    }
     for (at, part) in text.split(':').enumerate() {
         match (at, part.starts_with('/')) {
             (0, true) => device.path = part.to_owned(),
@@ -127,6 +132,8 @@ mod tests {
         assert_eq!(parts("/dev/fuse"), ["/dev/fuse", "", ""]);
         assert_eq!(parts("/dev/fuse:rw"), ["/dev/fuse", "", "rw"]);
         assert_eq!(parts("/dev/a:/dev/b:r"), ["/dev/a", "/dev/b", "r"]);
+        let named = "vendor.com/gpu=GPU-1:0";
+        assert_eq!(parts(named), [named, "", ""]);
         for text in [
             "",
             "fuse",

@@ -134,6 +134,8 @@ pub(crate) struct Identity {
 pub(crate) struct Runtime {
     /// What of the node's root file system cells see, read-only.
     pub(crate) root: Vec<PathBuf>,
+    /// Where files say what devices with a name are (CDI); a later folder counts more.
+    pub(crate) cdi: Vec<PathBuf>,
     /// The first user id that cells get on the node.
     pub(crate) first_id: u32,
     /// How many ids cells share out.
@@ -317,6 +319,7 @@ impl Default for Runtime {
     fn default() -> Self {
         Self {
             root: init::DEFAULT_ROOT.map(PathBuf::from).to_vec(),
+            cdi: ["/etc/cdi", "/var/run/cdi"].map(PathBuf::from).to_vec(),
             first_id: 0x0008_0000,
             id_count: 0x6ff8_0000,
             finished_max_age: seconds(7 * DAY),

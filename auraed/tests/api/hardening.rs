@@ -8,10 +8,11 @@ use api::status::{Reason, from_status};
 
 use crate::caller::Person;
 use crate::containers::{
-    BOX, WELL, at, cast, cell_of, container, layer, refused, request, run_in, script, start,
-    with_image,
+    BOX, WELL, at, beside, cast, cell_of, container, layer, refused, request, run_in, script,
+    start, with_image,
 };
 use crate::images::{archive, import};
+use crate::node::TestNode;
 
 /// Every capability: what a filter and a namespace leave is looked at, not what these do.
 pub(crate) fn with_everything(mut spec: wire::ExecutableSpec) -> wire::ExecutableSpec {
@@ -127,6 +128,67 @@ async fn a_device_is_given_in_users_of_the_containers_own_with_the_access_that_w
         panic!("no cell");
     };
     assert_eq!(cell.conditions, Vec::new());
+    drop(node);
+}
+
+/// By the Container Device Interface.
+#[tokio::test]
+async fn a_device_with_a_name_is_what_its_file_says() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("data"), "of the node").unwrap();
+    let spec = serde_json::json!({
+        "cdiVersion": "0.6.0", "kind": "example.com/disk",
+        "containerEdits": {"env": ["DISK=own", "A=device"]},
+        "devices": [
+            {"name": "own", "containerEdits": {
+                "deviceNodes": [{"path": "/dev/own", "hostPath": "/dev/fuse", "permissions": "rw"}],
+                "mounts": [{"hostPath": folder.path(), "containerPath": "/opt/disk",
+                            "options": ["ro", "bind"]}]}},
+            {"name": "hooked", "containerEdits": {
+                "hooks": [{"hookName": "createContainer", "path": "/bin/true"}]}}],
+    });
+    std::fs::write(folder.path().join("disk.json"), spec.to_string()).unwrap();
+    let cdi = format!("runtime.cdi=[{:?}]", folder.path());
+    let Some(mut node) = TestNode::start_with(&["cell_network.enabled=false", &cdi]) else {
+        return;
+    };
+    let administrator = node.administrator().await;
+    let ann = administrator.introduce(&node, "acme", "ann", None).await;
+    with_image(&administrator).await;
+    with_image(&ann).await;
+    let named = |name: &str| wire::Container {
+        devices: vec![wire::Device {
+            path: format!("example.com/disk={name}"),
+            ..Default::default()
+        }],
+        ..container()
+    };
+    let text = "true <>/dev/own && [ $DISK$A = owndevice ] && \
+                [ \"$(busybox cat /opt/disk/data)\" = \"of the node\" ] && \
+                ! busybox touch /opt/disk/new && ! true <>/dev/kmsg";
+    let how = run_in(&administrator, cell_of(named("own")), script(text)).await;
+    assert_eq!(how.unwrap(), WELL);
+    for (name, word) in [("hooked", "hooks"), ("none", "no file")] {
+        let refusal = run_in(&administrator, cell_of(named(name)), script("true")).await;
+        let error = from_status(&refusal.unwrap_err());
+        let field = "cell.spec.container.devices[0].path";
+        assert_eq!(error.field.as_deref(), Some(field), "{error:?}");
+        assert!(error.message.contains(word), "{error:?}");
+    }
+    let refusal = run_in(&ann, cell_of(named("own")), script("true")).await;
+    let error = from_status(&refusal.unwrap_err());
+    assert_eq!(error.reason, Some(Reason::PermissionDenied), "{error:?}");
+    // What it brought stays, whatever becomes of the daemon and of the file.
+    let mut started = request("box/main", script("busybox sleep 1000"));
+    started.own_cell = Some(cell_of(named("own")));
+    started.wait_for = wire::WaitFor::Started.into();
+    let mut runtime = administrator.node.runtime();
+    runtime.run_executable(started).await.unwrap();
+    std::fs::remove_file(folder.path().join("disk.json")).unwrap();
+    node.kill_daemon();
+    let administrator = node.administrator().await;
+    let how = beside(&administrator, "[ $DISK = own ] && true <>/dev/own").await;
+    assert_eq!(how, WELL);
     drop(node);
 }
 

@@ -339,6 +339,35 @@ fn a_stream_that_is_cut_is_refused_wherever() {
     }
 }
 
+/// umoci's `insert` writes such layers, and Go's `archive/tar` reads them.
+#[test]
+fn a_stream_whose_last_padding_alone_is_missing_is_whole() {
+    if !is_root() {
+        return;
+    }
+    let whole = Tar::new().folder("d").file("d/f", &[7; 700]).end();
+    let data = 512 + 512 + 700;
+    for length in [data, data + 100, data + 324] {
+        let folder = guarded();
+        let summary = unpacked(&whole[..length], folder.path()).unwrap();
+        assert_eq!((summary.entries, summary.bytes), (2, length as u64));
+        let file = std::fs::read(folder.path().join("root/d/f")).unwrap();
+        assert_eq!(file, [7; 700]);
+    }
+    for length in [data - 1, 512 + 512, 512 + 511, 512 + 1] {
+        let folder = guarded();
+        let cut = unpacked(&whole[..length], folder.path());
+        let said = cut.map_err(|error| error.to_string());
+        let is_cut = |said: &String| said.contains("cut off");
+        assert!(said.as_ref().is_err_and(is_cut), "{length}: {said:?}");
+    }
+    // What a header is about has to follow it.
+    let pax = Tar::new().pax(&[("path", b"a")]).end();
+    refused(pax[..512 + 10].to_vec(), "cut off");
+    let long = Tar::new().gnu_long(b'L', b"a").end();
+    refused(long[..512 + 2].to_vec(), "cut off");
+}
+
 #[test]
 fn a_stream_with_another_digest_is_refused() {
     if !is_root() {

@@ -196,6 +196,26 @@ fn what_umoci_has_made_is_unpacked_alike() {
     assert_eq!(names(&merged), names(&root));
 }
 
+/// Its layers end with their last file's data: no padding, no blocks of zeros.
+#[test]
+fn what_umoci_has_inserted_is_unpacked_and_leaves_folders_alone() {
+    if !possible() {
+        return;
+    }
+    let made = Made::new();
+    let file = made.at("file");
+    std::fs::write(&file, "new").unwrap();
+    for to in ["/tmp/file", "/etc/file"] {
+        run("umoci", &["insert", "--image", &made.layout(), &file, to]);
+    }
+    let (_folder, store, image) = imported(Path::new(&made.at("layout")));
+    let layers = layers(&store, &image);
+    assert_eq!(layers.len(), 4);
+    for (layer, path) in [(2, "tmp/file"), (3, "etc/file")] {
+        assert_eq!(layers[layer][path].data, b"new");
+    }
+}
+
 #[test]
 fn skopeo_reads_what_is_written_here() {
     if !possible() {

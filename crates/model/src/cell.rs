@@ -373,7 +373,8 @@ impl CellSpec {
         if let Some(container) = draft.container.as_mut().filter(|c| c.has_image()) {
             container.root_bytes = Some(container.effective_root_bytes());
             container.shared_memory_bytes = Some(container.effective_shared_memory_bytes());
-            for device in &mut container.devices {
+            let by_path = container.devices.iter_mut().filter(|it| !it.is_named());
+            for device in by_path {
                 device.target = device.effective_target().to_owned();
                 device.access = device.effective_access().to_owned();
             }

@@ -5,7 +5,7 @@
 //! The kernel keeps the rules with the group, so a daemon that comes back finds them there.
 
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use init::protocol::MountTarget;
@@ -13,12 +13,13 @@ use kernel::cgroup::Cgroup;
 use kernel::cgroup::devices::{Access, Kind, Program, Rule, harmless};
 use kernel::fsutil::{self, OpenFlags, Resolve};
 use kernel::mount::{self, Attributes};
-use model::cell::CellSpec;
+use model::cell::{CellSpec, Mount};
 use model::device::Device;
 use model::error::{Error, Reason};
 use model::status::{Condition, Object};
 use rustix::fs::{AtFlags, FileType, Gid, Mode, Uid};
 
+use crate::cdi;
 use crate::index::{Index, Key};
 use crate::mounts::Prepared;
 
@@ -43,22 +44,43 @@ pub(crate) struct Found {
 /// The rules of containers that ask for no device are the same for all.
 static HARMLESS: OnceLock<Arc<Program>> = OnceLock::new();
 
-/// Looks at the devices that a cell asks for.
+/// The devices that a cell asks for, with what those bring that have a name.
+#[derive(Default)]
+pub(crate) struct Asked {
+    pub(crate) found: Vec<Found>,
+    pub(crate) mounts: Vec<Mount>,
+    pub(crate) env: Vec<(String, String)>,
+}
+
+/// Looks at the devices that a cell asks for. `folders`: where names of devices are explained.
 ///
 /// # Errors
-/// `INVALID_FIELD`: there is no such device, or a container around it hasn't got it.
-pub(crate) fn find(index: &Index, key: &Key, spec: &CellSpec) -> Result<Vec<Found>, Error> {
-    let Some(container) = &spec.container else {
-        return Ok(Vec::new());
-    };
-    let devices = container.devices.iter().enumerate();
-    devices
-        .map(|(at, device)| {
-            let field = format!("cell.spec.container.devices[{at}]");
-            check_around(index, key, device).map_err(|error| error.field(field.clone()))?;
-            look_at(device).map_err(|error| error.field(format!("{field}.path")))
-        })
-        .collect()
+/// `INVALID_FIELD`: there is no such device, or a container around it hasn't got it. What
+/// [`cdi::resolve`] says of a name.
+pub(crate) fn find(
+    index: &Index,
+    key: &Key,
+    spec: &CellSpec,
+    folders: &[PathBuf],
+) -> Result<Asked, Error> {
+    let mut asked = Asked::default();
+    let devices = spec.container.iter().flat_map(|it| &it.devices);
+    for (at, device) in devices.enumerate() {
+        let field = format!("cell.spec.container.devices[{at}]");
+        check_around(index, key, device).map_err(|error| error.field(field.clone()))?;
+        let within = |error: Error| error.field(format!("{field}.path"));
+        if !device.is_named() {
+            asked.found.push(look_at(device).map_err(within)?);
+            continue;
+        }
+        let edits = cdi::resolve(folders, &device.path).map_err(within)?;
+        for device in &edits.devices {
+            asked.found.push(look_at(device).map_err(within)?);
+        }
+        asked.mounts.extend(edits.mounts);
+        asked.env.extend(edits.env);
+    }
+    Ok(asked)
 }
 
 /// What the rules of a group around refuse stays refused.

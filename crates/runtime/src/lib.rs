@@ -23,6 +23,7 @@ mod api;
 mod attach;
 mod attached;
 mod caller;
+mod cdi;
 pub(crate) mod cell;
 mod create;
 mod devices;

@@ -34,6 +34,8 @@ pub struct Settings {
     pub reserved_ports: Vec<PortRange>,
     /// Networks of CNI that members may name; others are administrators'.
     pub open_networks: Vec<String>,
+    /// Folders whose files say what a device with a name is; a later one counts more. See `cdi`.
+    pub cdi: Vec<PathBuf>,
 }
 
 /// How much is kept of what has ended, beside the bytes, which are each tenant's quota.
@@ -68,6 +70,7 @@ impl Settings {
             logs: LogPolicy::default(),
             reserved_ports: Vec::new(),
             open_networks: Vec::new(),
+            cdi: Vec::new(),
         }
     }
 }

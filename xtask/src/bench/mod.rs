@@ -6,9 +6,10 @@
 //! a VM. `aurae-bench` measures; this file has nodes ready for it and prints the table. A row that
 //! can't be measured is in the table with the reason, and the others go on.
 
-mod native;
+mod containers;
+pub(crate) mod native;
 mod peers;
-mod pull;
+pub(crate) mod pull;
 mod record;
 mod script;
 mod table;
@@ -26,7 +27,7 @@ use crate::build::{self, Profile};
 use table::Row;
 
 /// The rows that there are, and whether `aurae-bench` is who measures them.
-const ROWS: [(&str, bool); 11] = [
+const ROWS: [(&str, bool); 12] = [
     ("run", true),
     ("cell", true),
     ("memory", true),
@@ -38,6 +39,7 @@ const ROWS: [(&str, bool); 11] = [
     ("boot", false),
     ("script", false),
     ("pull", false),
+    ("containers", false),
 ];
 /// Where the VM has the measuring program.
 const PROGRAM: &str = "/usr/local/lib/aurae-testbed/aurae-bench";
@@ -68,7 +70,8 @@ const PACKAGES: [&str; 8] = [
   ./x bench boot -o json
   ./x bench --write             and docs/guide/figures.md from what came out")]
 pub(crate) struct Bench {
-    /// run, cell, memory, growth, restart, logs, density, neighbour, boot, script, pull; none: all
+    /// run, cell, memory, growth, restart, logs, density, neighbour, boot, script, pull,
+    /// containers; none: all
     #[arg(value_name = "ROW")]
     rows: Vec<String>,
     /// `table` or `json`
@@ -86,6 +89,13 @@ pub(crate) struct Bench {
     /// How often a program runs beside each attack of row `neighbour`
     #[arg(long, default_value_t = 300)]
     runs: usize,
+    /// How often each contender of row `containers` has its turn, and how many idle containers
+    /// have their supervisors weighed
+    #[arg(long, default_value_t = 20)]
+    rounds: usize,
+    /// How many pods stand in row `containers` when the daemon is killed
+    #[arg(long, default_value_t = 300)]
+    pods: usize,
     /// Keep what came out in docs/guide/figures.json, and write figures.md from it
     #[arg(long)]
     write: bool,
@@ -180,6 +190,10 @@ fn natively(bench: &Bench, binaries: &Path) -> Vec<Row> {
     if bench.wants("pull") {
         eprintln!("bench: pulls of images, beside containerd");
         rows.extend(pull::measure(binaries));
+    }
+    if bench.wants("containers") {
+        eprintln!("bench: containers, beside podman, containerd, crun and runc");
+        rows.extend(containers::measure(binaries, bench));
     }
     rows
 }

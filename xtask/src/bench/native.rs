@@ -36,7 +36,7 @@ pub(super) fn measure(binaries: &Path, rows: &[&str], wanted: &super::Bench) -> 
 }
 
 /// The daemon and its init; ended when dropped.
-pub(super) struct Service {
+pub(crate) struct Service {
     init: Child,
     /// On the disk that the project is on.
     state: PathBuf,
@@ -45,12 +45,12 @@ pub(super) struct Service {
 }
 
 impl Service {
-    pub(super) fn start(binaries: &Path) -> Result<Self> {
+    pub(crate) fn start(binaries: &Path) -> Result<Self> {
         Self::start_with(binaries, &[])
     }
 
     /// With more arguments of the daemon's.
-    pub(super) fn start_with(binaries: &Path, more: &[&str]) -> Result<Self> {
+    pub(crate) fn start_with(binaries: &Path, more: &[&str]) -> Result<Self> {
         ensure!(
             rustix::process::geteuid().is_root(),
             "natively it takes root: `--only vm` does not"
@@ -111,22 +111,22 @@ impl Service {
     }
 
     /// Has the client talk to this node, as its administrator.
-    pub(super) fn address<'a>(&self, client: &'a mut Command) -> &'a mut Command {
+    pub(crate) fn address<'a>(&self, client: &'a mut Command) -> &'a mut Command {
         client
             .env("AURAE_CONFIG", self.run.path().join("client.toml"))
             .env("AURAE_NODE", "bench")
     }
 
     /// The id of its first process.
-    pub(super) fn process(&self) -> u32 {
+    pub(crate) fn process(&self) -> u32 {
         self.init.id()
     }
 
-    pub(super) fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.run.path().join("aurae.sock")
     }
 
-    pub(super) fn pki(&self) -> PathBuf {
+    pub(crate) fn pki(&self) -> PathBuf {
         self.state.join("pki")
     }
 }

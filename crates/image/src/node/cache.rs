@@ -22,6 +22,8 @@ pub(super) struct Entry {
     pub(super) content: Arc<Content>,
     /// As of [`super::Rooted`].
     pub(super) layers: Arc<[String]>,
+    /// The layer that was made for this image, of folders that its layers imply.
+    pub(super) parents: Option<Digest>,
     /// The unpacked layers, with what each counts as.
     pub(super) kept: Vec<(Kept, u64)>,
     /// How many blobs and layers the store had taken away when these were there.

@@ -41,6 +41,7 @@ use super::records::{Content, Record};
 use super::{Images, Inner, now};
 use crate::config::Run;
 use crate::digest::Digest;
+use crate::error::ImageError;
 use crate::manifest::Descriptor;
 use crate::platform::Platform;
 use crate::store::{Layer, PinSet, Store};
@@ -200,7 +201,7 @@ impl Images {
         let (of, digest) = (tenant.clone(), manifest.clone());
         let read = self.blocking(move |inner| {
             let content = Arc::new(Content::by_digest(&inner.store, &digest)?);
-            Ok((inner.found(&of, &digest, &content), content))
+            Ok((inner.found(&of, &digest, &content)?, content))
         });
         match read.await? {
             (Some(root), _) => Ok(root),
@@ -228,7 +229,7 @@ impl Images {
             let _layers = layers;
             inner.count_anew(&of, &digest, &content);
             let gone = || Error::internal(format!("a layer of {digest} went while it was used"));
-            Ok(inner.found(&of, &digest, &content).ok_or_else(gone))
+            Ok(inner.found(&of, &digest, &content)?.ok_or_else(gone))
         })
         .await?
     }
@@ -259,7 +260,9 @@ impl Inner {
     /// What was read before, where nothing has been taken away since.
     fn remembered(&self, tenant: &Tenant, manifest: &Digest) -> Option<Arc<Root>> {
         let entry = self.cache.get(manifest)?;
-        let pins = self.store.pin_all(digests(&entry.manifest, &entry.content));
+        let mut needed = digests(&entry.manifest, &entry.content);
+        needed.extend(entry.parents.clone());
+        let pins = self.store.pin_all(needed);
         (pins.removals() == entry.removals).then(|| self.shared(tenant, entry, pins))
     }
 
@@ -269,12 +272,20 @@ impl Inner {
         tenant: &Tenant,
         manifest: &Digest,
         content: &Arc<Content>,
-    ) -> Option<Arc<Root>> {
-        let pins = self.store.pin_all(digests(manifest, content));
-        let entry = stacked(&self.store, manifest, content, pins.removals())?;
+    ) -> Result<Option<Arc<Root>>, ImageError> {
+        let needed = digests(manifest, content);
+        let pins = self.store.pin_all(needed.clone());
+        let Some((mut entry, made)) = stacked(&self.store, manifest, content)? else {
+            return Ok(None);
+        };
+        // Until these pins are there, the others and what was made keep all of it.
+        let all = needed.into_iter().chain(entry.parents.clone());
+        let all = self.store.pin_all(all.collect());
+        drop((pins, made));
+        entry.removals = all.removals();
         let entry = Arc::new(entry);
         self.cache.put(Arc::clone(&entry));
-        Some(self.shared(tenant, entry, pins))
+        Ok(Some(self.shared(tenant, entry, all)))
     }
 
     fn shared(&self, tenant: &Tenant, entry: Arc<Entry>, pins: PinSet) -> Arc<Root> {
@@ -328,32 +339,43 @@ fn digests(manifest: &Digest, content: &Content) -> Vec<Digest> {
 ///
 /// A layer that an image has twice is mounted once, where it is uppermost: its files are the same
 /// below, and overlayfs refuses to see one folder twice.
+///
+/// The layer of implied folders is above them. It is pinned for as long as it is in the answer.
 fn stacked(
     store: &Store,
     manifest: &Digest,
     content: &Arc<Content>,
-    removals: u64,
-) -> Option<Entry> {
-    let (mut seen, mut folders, mut kept) = (BTreeSet::new(), Vec::new(), Vec::new());
+) -> Result<Option<(Entry, Option<Layer>)>, ImageError> {
+    let (mut seen, mut shown, mut kept) = (BTreeSet::new(), Vec::new(), Vec::new());
     let mut hidden = false;
     for diff_id in content.config.diff_ids.iter().rev() {
         if !seen.insert(diff_id) {
             continue;
         }
-        let Layer { summary, .. } = &store.layer(diff_id)?;
-        kept.push((Kept::Layer(diff_id.clone()), summary.counted()));
-        if !hidden {
-            folders.push(format!("{}/root", diff_id.file_name()));
+        let Some(layer) = store.layer(diff_id) else {
+            return Ok(None);
+        };
+        kept.push((Kept::Layer(diff_id.clone()), layer.summary.counted()));
+        let below = hidden;
+        hidden |= layer.summary.opaque_root;
+        if !below {
+            shown.push(layer);
         }
-        hidden |= summary.opaque_root;
     }
-    Some(Entry {
+    let made = store.parents(&shown)?;
+    if let Some(layer) = &made {
+        kept.push((Kept::Layer(layer.diff_id.clone()), layer.summary.counted()));
+    }
+    let folder = |layer: &Layer| format!("{}/root", layer.diff_id.file_name());
+    let entry = Entry {
         manifest: manifest.clone(),
         content: Arc::clone(content),
-        layers: folders.into(),
+        layers: made.iter().chain(&shown).map(folder).collect(),
+        parents: made.as_ref().map(|layer| layer.diff_id.clone()),
         kept,
-        removals,
-    })
+        removals: 0,
+    };
+    Ok(Some((entry, made)))
 }
 
 /// Says of an error of the store which image it is about, and what helps.

@@ -27,6 +27,7 @@ mod files;
 mod ingest;
 mod layers;
 mod names;
+mod parents;
 mod pending;
 mod pins;
 mod repair;

@@ -162,7 +162,9 @@ impl Apply {
         let folder = self.tree.make_folder(parent, name, &entry.path)?;
         self.attributes(entry, folder.as_fd())?;
         let parts: Vec<&[u8]> = place.parents.iter().copied().chain([name]).collect();
-        self.later(parts.join(&b'/'), times(entry))
+        let path = parts.join(&b'/');
+        self.tree.told(&path);
+        self.later(path, times(entry))
     }
 
     fn later(&mut self, path: Vec<u8>, times: Timestamps) -> Result<(), UnpackError> {

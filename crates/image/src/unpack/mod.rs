@@ -98,7 +98,8 @@ pub struct Summary {
     /// for a root.)
     pub opaque_root: bool,
     /// Folders that the layer has only as parents of others: root's, with mode 0755, whatever a
-    /// lower layer says of them. The first 1000.
+    /// lower layer says of them; [`crate::store::Store::parents`] mends that for an image. The
+    /// first 1000, in the order of their names.
     pub implied: Vec<String>,
     /// Extended attributes that were left out: labels of security modules, and those of links and
     /// nodes.

@@ -101,8 +101,11 @@ impl<'a> Reader<'a> {
     pub(crate) fn next(&mut self) -> Result<Option<Entry>, UnpackError> {
         let mut before = Before::default();
         loop {
-            self.skip()?;
-            let Some(block) = self.stream.block()? else {
+            let block = match self.skip()? {
+                true => self.stream.block()?,
+                false => None,
+            };
+            let Some(block) = block else {
                 return Self::end(&before);
             };
             let Some(header) = Header::parse(&block)? else {
@@ -350,21 +353,31 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Passes over what is left of the current entry.
-    fn skip(&mut self) -> Result<(), UnpackError> {
-        let mut left = self.left + self.padding;
+    /// Passes over what is left of the current entry. Whether there may be another one. Where
+    /// nothing but padding is missing the stream has ended: umoci's `insert` writes such layers,
+    /// and Go's `archive/tar` reads them. All data of the last entry is there.
+    fn skip(&mut self) -> Result<bool, UnpackError> {
+        let (data, padding) = (self.left, self.padding);
         (self.left, self.padding) = (0, 0);
+        if self.pass(data)? > 0 {
+            return Err(cut());
+        }
+        Ok(self.pass(padding)? == 0)
+    }
+
+    /// Passes over so many bytes; how many of them the stream hasn't got.
+    fn pass(&mut self, mut left: u64) -> Result<u64, UnpackError> {
         while left > 0 {
             let most = usize::try_from(left)
                 .unwrap_or(usize::MAX)
                 .min(self.scratch.len());
             let part = self.scratch.get_mut(..most).unwrap_or_default();
             match self.stream.read(part)? {
-                0 => return Err(cut()),
+                0 => break,
                 read => left -= read as u64,
             }
         }
-        Ok(())
+        Ok(left)
     }
 
     /// The stream, when it was read to its end.

@@ -7,6 +7,7 @@
 //! and everything else is done by a descriptor and one name. So no link of the layer leads out of
 //! it, or elsewhere within it.
 
+use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
@@ -40,7 +41,7 @@ pub(super) struct Tree {
     room: u64,
     max: u64,
     /// Folders that the layer names only as parents, as long as there are few.
-    implied: Vec<String>,
+    implied: BTreeSet<String>,
     /// Those that were made since the last [`Tree::take_fresh`].
     fresh: Vec<Vec<u8>>,
 }
@@ -62,14 +63,21 @@ impl Tree {
             last: None,
             room: max,
             max,
-            implied: Vec::new(),
+            implied: BTreeSet::new(),
             fresh: Vec::new(),
         }
     }
 
     /// Folders whose attributes no entry gave.
     pub(super) fn implied(self) -> Vec<String> {
-        self.implied
+        self.implied.into_iter().collect()
+    }
+
+    /// An entry gives the attributes of this folder.
+    pub(super) fn told(&mut self, path: &[u8]) {
+        if !self.implied.is_empty() {
+            self.implied.remove(&*String::from_utf8_lossy(path));
+        }
     }
 
     /// The paths of folders that the last entries have implied.
@@ -151,7 +159,7 @@ impl Tree {
         }
         if self.implied.len() < MAX_IMPLIED {
             self.implied
-                .push(String::from_utf8_lossy(above).into_owned());
+                .insert(String::from_utf8_lossy(above).into_owned());
         }
         self.fresh.push(above.to_vec());
         self.make_folder(parent, name, above)

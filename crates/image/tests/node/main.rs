@@ -33,6 +33,10 @@ const STORIES: &[(&str, fn())] = &[
         roots::an_image_is_resolved_to_its_layers_uppermost_first,
     ),
     (
+        "a_folder_that_a_layer_implies_is_what_lower_layers_say",
+        roots::a_folder_that_a_layer_implies_is_what_lower_layers_say,
+    ),
+    (
         "what_a_cell_runs_is_neither_removed_nor_pruned",
         roots::what_a_cell_runs_is_neither_removed_nor_pruned,
     ),

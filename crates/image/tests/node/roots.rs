@@ -9,7 +9,7 @@ use model::error::Reason;
 use model::request::Scope;
 
 use crate::bed::{Bed, ann, full, permit, put, put_for, used};
-use crate::support::{Tar, is_root};
+use crate::support::{Head, Tar, is_root};
 
 fn file(name: &str) -> Vec<u8> {
     Tar::new().file(name, name.as_bytes()).end()
@@ -61,6 +61,80 @@ pub(crate) fn an_image_is_resolved_to_its_layers_uppermost_first() {
     let hidden = resolve("hidden").unwrap();
     assert_eq!(*hidden.layers, [folder(&top), folder(&opaque)]);
     assert_eq!(resolve("missing").unwrap_err().reason, Reason::NotFound);
+}
+
+/// As in an image whose `/tmp` gets a file by a layer without an entry for `/tmp`.
+pub(crate) fn a_folder_that_a_layer_implies_is_what_lower_layers_say() {
+    if !is_root() {
+        return;
+    }
+    let bed = Bed::new();
+    let with = |name: &'static str, mode: u32, uid: u32| Head {
+        mode: mode.into(),
+        uid: uid.into(),
+        ..Head::new(b'5', name)
+    };
+    let low = Tar::new()
+        .head(&with("tmp/", 0o1777, 0))
+        .head(&with("srv/", 0o711, 7))
+        .pax(&[("SCHILY.xattr.user.a", b"v")])
+        .head(&with("srv/in/", 0o700, 8))
+        .head(&with("gone/", 0o700, 8))
+        .head(&with("plain/", 0o755, 0))
+        .end();
+    // One that says it after it has implied it, one that hides what is lower.
+    let middle = Tar::new()
+        .file("tmp/one", b"1")
+        .file("said/x", b"")
+        .head(&with("said/", 0o700, 9))
+        .file(".wh.gone", b"")
+        .end();
+    let top = Tar::new()
+        .file("tmp/two", b"2")
+        .file("srv/in/side/deep", b"3")
+        .file("gone/again", b"4")
+        .file("plain/x", b"5")
+        .file("said/y", b"6")
+        .end();
+    let store = bed.store();
+    put(&store, "app", &[low.clone(), middle.clone(), top.clone()]);
+    put(&store, "flat", &[low.clone(), file("plain/a")]);
+    drop(store);
+    let (images, _tenants) = bed.open();
+    let resolve = |name: &str| bed.runtime.block_on(images.resolve(&ann(), name, None));
+    let root = resolve("app").unwrap();
+    assert_eq!(
+        root.layers[1..],
+        [folder(&top), folder(&middle), folder(&low)]
+    );
+    let made = crate::support::tree(&images.layers_dir().join(&root.layers[0]));
+    let seen: Vec<_> = made
+        .iter()
+        .map(|(path, node)| (path.as_str(), node.mode & 0o7777, node.owner.0))
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            ("", 0o755, 0),
+            ("said", 0o700, 9),
+            ("srv", 0o711, 7),
+            ("srv/in", 0o700, 8),
+            ("tmp", 0o1777, 0),
+        ]
+    );
+    assert_eq!(made["srv/in"].xattrs["user.a"], b"v");
+    assert_eq!(made["tmp"].mtime.0, 1_000_000_000);
+    // Where nothing is to be said nothing is made.
+    assert_eq!(
+        *resolve("flat").unwrap().layers,
+        [folder(&file("plain/a")), folder(&low)]
+    );
+    // It stays while a cell runs it, and is made once.
+    assert_eq!(resolve("app").unwrap().layers, root.layers);
+    bed.runtime
+        .block_on(images.prune(permit(), &ann(), Duration::ZERO))
+        .unwrap();
+    assert!(images.layers_dir().join(&root.layers[0]).is_dir());
 }
 
 pub(crate) fn what_a_cell_runs_is_neither_removed_nor_pruned() {

@@ -3,14 +3,16 @@
 //!
 //! * [`path`]: from `cgroupsPath` to a path; pure. * [`limits`]: from `linux.resources` to files;
 //!   pure. * [`devices`]: from device rules to those of the kernel; pure. * [`stats`]: what
-//!   `events` shows.
+//!   `events` shows. * [`systemd`]: a scope of systemd's, asked for over [`bus`].
 //!
 //! The process is cloned into its group, so there is no moment at which it runs outside.
 
+mod bus;
 pub(crate) mod devices;
 pub(crate) mod limits;
 pub(crate) mod path;
 pub(crate) mod stats;
+pub(crate) mod systemd;
 
 use std::path::Path;
 use std::time::Duration;
@@ -31,24 +33,63 @@ const REMOVAL: Duration = Duration::from_secs(10);
 pub(crate) enum Groups {
     /// The runtime makes them, by path.
     Path,
-    /// The path is where systemd would have them.
+    /// systemd makes them; where it doesn't run, the path is where it would have them.
     Systemd,
     /// There is none, and nothing is limited.
     None,
 }
 
+/// A container's group that was made.
+#[derive(Debug)]
+pub(crate) struct Placed {
+    pub(crate) group: Cgroup,
+    /// The unit of systemd that it is. Until this is dropped there is a process in it.
+    scope: Option<(String, systemd::Scope)>,
+}
+
+impl Placed {
+    /// The name of systemd's unit, where it is one.
+    pub(crate) fn unit(&self) -> Option<String> {
+        self.scope.as_ref().map(|(name, _)| name.clone())
+    }
+
+    /// Takes it away again.
+    pub(crate) fn undo(self) {
+        let (path, unit) = (self.group.path().to_owned(), self.unit());
+        drop(self);
+        let undone = remove(&path, unit.as_deref());
+        undone.unwrap_or_else(|error| log::warn(error.to_string()));
+    }
+}
+
 /// Makes the container's group, with its limits and device rules.
-pub(crate) fn set_up(spec: &Spec, id: &str, groups: Groups) -> Result<Option<Cgroup>> {
-    if groups == Groups::None {
-        return Ok(None);
+pub(crate) fn set_up(spec: &Spec, id: &str, groups: Groups) -> Result<Option<Placed>> {
+    let placed = match groups {
+        Groups::None => return Ok(None),
+        Groups::Systemd if systemd::is_there() => Some(scope(spec, id)?),
+        groups => {
+            let group = place(spec, id, groups == Groups::Systemd)?;
+            group.map(|group| Placed { group, scope: None })
+        }
+    };
+    let group = placed.as_ref().map(|placed| &placed.group);
+    let limited = limit(group, &spec.linux.resources).and_then(|()| guard_devices(group, spec));
+    match (limited, placed) {
+        (Ok(()), placed) => Ok(placed),
+        (Err(error), placed) => {
+            placed.into_iter().for_each(Placed::undo);
+            Err(error)
+        }
     }
-    let group = place(spec, id, groups == Groups::Systemd)?;
-    let limited = limit(group.as_ref(), &spec.linux.resources)
-        .and_then(|()| guard_devices(group.as_ref(), spec));
-    if let (Err(_), Some(group)) = (&limited, &group) {
-        remove(group.path()).unwrap_or_else(|error| log::warn(error.to_string()));
-    }
-    limited.map(|()| group)
+}
+
+fn scope(spec: &Spec, id: &str) -> Result<Placed> {
+    let unit = path::unit(&spec.linux.cgroups_path, id, !is_root_of_node())?;
+    let scope = systemd::start(&unit, spec, id)?;
+    Ok(Placed {
+        group: scope.group.try_clone()?,
+        scope: Some((unit.name, scope)),
+    })
 }
 
 /// Makes the group that the configuration names. There is none where the caller may make none and
@@ -83,12 +124,6 @@ fn may_go_without(error: &crate::error::Error) -> bool {
 }
 
 fn make(spec: &Spec, id: &str, by_systemd: bool) -> Result<Cgroup> {
-    if by_systemd && Path::new("/run/systemd/system").exists() {
-        return refuse(
-            "--systemd-cgroup: systemd manages the groups of this machine, and asking it for one \
-             isn't supported; leave the flag out (podman: --cgroup-manager=cgroupfs)",
-        );
-    }
     let mount = find::mount_point().doing("cgroup v2 is needed (version 1 isn't supported)")?;
     let own = find::own_path().unwrap_or_else(|_| mount.clone());
     let own = own.strip_prefix(&mount).unwrap_or(Path::new("")).to_owned();
@@ -183,8 +218,11 @@ pub(crate) fn is_root_of_node() -> bool {
 }
 
 /// Removes a container's group with all below it. Those above stay, as with other runtimes: their
-/// path was the engine's choice, and they are its own to remove.
-pub(crate) fn remove(group: &Path) -> Result<()> {
+/// path was the engine's choice, and they are its own to remove. `unit`: of systemd's.
+pub(crate) fn remove(group: &Path, unit: Option<&str>) -> Result<()> {
+    if let Some(unit) = unit {
+        systemd::stop(unit)?;
+    }
     let (Some(parent), Some(name)) = (group.parent(), group.file_name().and_then(|n| n.to_str()))
     else {
         return Ok(());

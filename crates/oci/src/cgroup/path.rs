@@ -34,19 +34,44 @@ fn beside(own: &Path) -> PathBuf {
     own.parent().map_or_else(PathBuf::new, Path::to_owned)
 }
 
-/// `SLICE:PREFIX:NAME`, where systemd would put it: a slice `a-b.slice` is within `a.slice`.
-fn systemd(word: &str, id: &str) -> Result<PathBuf> {
-    let mut parts = word.split(':');
-    let (slice, prefix, name) = match (parts.next(), parts.next(), parts.next(), parts.next()) {
-        (Some(""), None, ..) => ("system.slice", "aurae", id),
-        (Some(slice), Some(prefix), Some(name), None) => (slice, prefix, name),
-        _ => {
+/// A unit of systemd's, and the slice that it is in; without one it is where systemd puts it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Unit {
+    pub(crate) slice: String,
+    pub(crate) name: String,
+}
+
+/// The unit that `SLICE:PREFIX:NAME` means. Of a user's own systemd it is in its `user.slice`
+/// unless it says more.
+pub(crate) fn unit(word: &str, id: &str, is_users: bool) -> Result<Unit> {
+    let (slice, prefix, name) = parts(word, id)?;
+    let slice = match (slice, is_users) {
+        ("", true) => "user.slice",
+        ("", false) => "system.slice",
+        (slice, _) => slice,
+    };
+    expand(slice)?;
+    let name = match (prefix, name.ends_with(".slice")) {
+        (_, true) => {
             return refuse(format!(
-                "expected cgroupsPath to be of format \"slice:prefix:name\" for systemd cgroups, \
-                 got {word:?} instead"
+                "linux.cgroupsPath: {name} is a slice, and a container is a scope"
             ));
         }
+        ("", false) => format!("{name}.scope"),
+        (prefix, false) => format!("{prefix}-{name}.scope"),
     };
+    if name.len() > 255 || name.contains('/') {
+        return refuse(format!("linux.cgroupsPath: {name:?} is no name of a unit"));
+    }
+    Ok(Unit {
+        slice: slice.to_owned(),
+        name,
+    })
+}
+
+/// `SLICE:PREFIX:NAME`, where systemd would put it: a slice `a-b.slice` is within `a.slice`.
+fn systemd(word: &str, id: &str) -> Result<PathBuf> {
+    let (slice, prefix, name) = parts(word, id)?;
     let slice = if slice.is_empty() {
         "system.slice"
     } else {
@@ -59,6 +84,18 @@ fn systemd(word: &str, id: &str) -> Result<PathBuf> {
         (prefix, false) => format!("{prefix}-{name}.scope"),
     });
     Ok(path)
+}
+
+fn parts<'a>(word: &'a str, id: &'a str) -> Result<(&'a str, &'a str, &'a str)> {
+    let mut parts = word.split(':');
+    match (parts.next(), parts.next(), parts.next(), parts.next()) {
+        (Some(""), None, ..) => Ok(("", "aurae", id)),
+        (Some(slice), Some(prefix), Some(name), None) => Ok((slice, prefix, name)),
+        _ => refuse(format!(
+            "expected cgroupsPath to be of format \"slice:prefix:name\" for systemd cgroups, \
+             got {word:?} instead"
+        )),
+    }
 }
 
 fn expand(slice: &str) -> Result<PathBuf> {
@@ -127,6 +164,16 @@ mod tests {
             "a/b.slice:c:d",
         ] {
             assert!(path(wrong, true).is_err(), "{wrong}");
+            assert!(unit(wrong, "c1", false).is_err(), "{wrong}");
         }
+        let unit = |word, is_users| unit(word, "c1", is_users).unwrap();
+        let of = |slice: &str, name: &str| Unit {
+            slice: slice.to_owned(),
+            name: name.to_owned(),
+        };
+        assert_eq!(unit("", false), of("system.slice", "aurae-c1.scope"));
+        assert_eq!(unit(":a:b", true), of("user.slice", "a-b.scope"));
+        let pod = "machine-pod.slice:libpod:x";
+        assert_eq!(unit(pod, false), of("machine-pod.slice", "libpod-x.scope"));
     }
 }

@@ -31,8 +31,8 @@ pub(super) fn print() -> Result<()> {
             "cgroup": {
                 "v1": false,
                 "v2": true,
-                "systemd": false,
-                "systemdUser": false,
+                "systemd": true,
+                "systemdUser": true,
                 "rdma": true,
             },
             "seccomp": {

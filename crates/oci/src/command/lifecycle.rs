@@ -302,7 +302,10 @@ fn remove(folder: &Folder, record: &Record) -> Result<()> {
     if let Some(group) = record.group() {
         // Without a pid namespace of its own, others may have outlived its process.
         group.kill_and_wait(END).doing("kill what is left")?;
-        cgroup::remove(group.path())?;
+        cgroup::remove(group.path(), record.unit.as_deref())?;
+    } else if let Some(unit) = &record.unit {
+        // systemd takes an empty scope's group away at once; the unit may be there as failed.
+        cgroup::systemd::stop(unit)?;
     }
     folder.remove()?;
     if let Ok(spec) = spec {

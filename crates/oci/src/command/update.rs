@@ -31,6 +31,9 @@ pub(super) fn run(root: &Path, asked: &args::Update) -> Result<()> {
             ));
         }
     }
+    if let Some(unit) = &record.unit {
+        cgroup::systemd::update(unit, &resources)?;
+    }
     cgroup::limit(group.as_ref(), &resources)
 }
 

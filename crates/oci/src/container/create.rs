@@ -8,7 +8,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use kernel::cgroup::Cgroup;
 use kernel::namespace::Namespaces;
 use kernel::signal::Signal;
 use kernel::wait::{Reap, Target};
@@ -22,7 +21,7 @@ use super::state::{self, Folder, Record};
 use super::talk::{self, End, Said};
 use super::user::Prepared;
 use super::{hooks, maps, seccomp};
-use crate::cgroup::{self, Groups};
+use crate::cgroup::{self, Groups, Placed};
 use crate::config::{self, Process, Spec, check};
 use crate::error::{Doing, Error, Result, refuse};
 use crate::log;
@@ -67,10 +66,7 @@ pub(crate) fn create(request: Request<'_>, opened: (Spec, Vec<u8>, PathBuf)) -> 
     let mut group = None;
     let made = make(&request, opened, &folder, &mut group);
     if made.is_err() {
-        if let Some(group) = &group {
-            let removed = cgroup::remove(group.path());
-            removed.unwrap_or_else(|error| log::warn(error.to_string()));
-        }
+        group.into_iter().for_each(Placed::undo);
         folder
             .remove()
             .unwrap_or_else(|error| log::warn(error.to_string()));
@@ -82,7 +78,7 @@ fn make(
     request: &Request<'_>,
     (spec, bytes, bundle): (Spec, Vec<u8>, PathBuf),
     folder: &Folder,
-    placed: &mut Option<Cgroup>,
+    placed: &mut Option<Placed>,
 ) -> Result<Created> {
     let Some(process) = spec.process.clone() else {
         return refuse("process: a container needs one");
@@ -98,7 +94,7 @@ fn make(
     let fifo = make_fifo(folder)?;
     folder.save_spec(&bytes)?;
     *placed = cgroup::set_up(&spec, request.id, request.groups)?;
-    let group = placed.as_ref();
+    let group = placed.as_ref().map(|placed| &placed.group);
     let plan = Plan::of(&spec)?;
     let root = match plan.new.has(Namespaces::MOUNT) {
         true => Some(Root::plan(&spec, &path, request.no_pivot)?),
@@ -114,6 +110,7 @@ fn make(
         created: log::now(),
         owner: process::effective_uid(),
         cgroup: group.map(|group| group.path().to_owned()),
+        unit: placed.as_ref().and_then(Placed::unit),
         shares_pids: !plan.new.has(Namespaces::PID),
         annotations: spec.annotations.clone(),
     };

@@ -37,6 +37,9 @@ pub(crate) struct Record {
     pub(crate) owner: u32,
     /// The container's group; none where it has none of its own.
     pub(crate) cgroup: Option<PathBuf>,
+    /// systemd's unit that the group is; none where it isn't one.
+    #[serde(default)]
+    pub(crate) unit: Option<String>,
     /// It has no pid namespace of its own: its processes may outlive the first.
     #[serde(default)]
     pub(crate) shares_pids: bool,

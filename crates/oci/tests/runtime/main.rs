@@ -17,6 +17,7 @@ mod bed;
 mod beside;
 mod hostile;
 mod lifecycle;
+mod systemd;
 
 use std::process::ExitCode;
 
@@ -29,7 +30,17 @@ fn main() -> ExitCode {
     if let Some(words) = oci::words(&all) {
         return oci::main(&all, &words);
     }
-    let stories: Vec<Story> = [lifecycle::STORIES, hostile::STORIES, beside::STORIES].concat();
+    if all.get(1).is_some_and(|word| word == systemd::INSIDE) {
+        systemd::inside();
+        return ExitCode::SUCCESS;
+    }
+    let stories: Vec<Story> = [
+        lifecycle::STORIES,
+        hostile::STORIES,
+        beside::STORIES,
+        systemd::STORIES,
+    ]
+    .concat();
     let root = || match rustix::process::geteuid().is_root() {
         true => Ok(()),
         false => Err("these containers can be made by root alone"),

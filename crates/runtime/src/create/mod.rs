@@ -129,9 +129,14 @@ pub(crate) async fn cell(
     let around = Around::find(shared, &key)?;
     container::check_writes(&shared.index, &key, &record.spec)?;
     parameters::check(&record.spec)?;
-    let devices = devices::find(&shared.index, &key, &record.spec)?;
+    let cdi = &shared.settings.cdi;
+    let devices = devices::find(&shared.index, &key, &record.spec, cdi)?;
     let image = shared.images.resolve(&key.tenant, &record.spec).await?;
     record.image = image.as_ref().map(Root::of_image);
+    if let Some(image) = &mut record.image {
+        image.defaults.env.extend(devices.env.iter().cloned());
+        image.defaults.check_weight()?;
+    }
     let bytes = record::encode(&record)?;
     let Groups {
         inits,
@@ -143,7 +148,7 @@ pub(crate) async fn cell(
         record.meta.uid,
         &effective,
         tenant::inits::CELL,
-        |group| devices::restrict(group, &record.spec, &devices),
+        |group| devices::restrict(group, &record.spec, &devices.found),
     )?;
     let mut made = Made {
         reservation,
@@ -187,7 +192,7 @@ struct Wanted {
     /// What its root is made of.
     image: Option<Root>,
     /// Devices of the node that it asks for.
-    devices: Vec<devices::Found>,
+    devices: devices::Asked,
 }
 
 /// Makes the init in its group, and an owner, and registers that.
@@ -214,7 +219,7 @@ async fn with_init(
     let layers = image.as_ref().map(Root::layers);
     let rooted = root::prepare(record.spec.container.as_ref(), layers, root_id)?;
     fds.extend(rooted.fds);
-    let devices = devices.iter().filter(|_| image.is_some());
+    let devices = Some(&devices).filter(|_| image.is_some());
     let mounts = mounts(&effective, devices, root_id)?;
     let launch = CellLaunch {
         init_id: record.ids.or(around.ids).map_or(0, IdRange::init_id),
@@ -278,15 +283,17 @@ async fn turn_of(shared: &Shared, key: &Key, callers: &Callers) -> Option<tenant
 }
 
 /// Its mounts and the nodes of its devices, attached nowhere yet.
-fn mounts<'a>(
+fn mounts(
     effective: &Draft,
-    devices: impl Iterator<Item = &'a devices::Found>,
+    devices: Option<&devices::Asked>,
     root_id: u32,
 ) -> Result<Vec<Prepared>, Error> {
-    let mounts = effective.mounts.iter();
+    let brought = devices.into_iter().flat_map(|asked| &asked.mounts);
+    let mounts = effective.mounts.iter().chain(brought);
     let mounts = mounts.map(|mount| crate::mounts::prepare(mount, root_id));
+    let found = devices.into_iter().flat_map(|asked| &asked.found);
     mounts
-        .chain(devices::prepare(devices, root_id))
+        .chain(devices::prepare(found, root_id))
         .collect::<Result<Vec<_>, _>>()
 }
 

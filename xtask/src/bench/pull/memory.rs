@@ -49,16 +49,21 @@ impl Peak {
     }
 }
 
+/// KiB of one process.
+pub(in crate::bench) fn of(process: u32) -> u64 {
+    let rollup = fs::read_to_string(format!("/proc/{process}/smaps_rollup"));
+    let rollup = rollup.unwrap_or_default();
+    let pss = rollup.lines().find_map(|line| line.strip_prefix("Pss:"));
+    let kib = pss.and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or_default()
+}
+
 /// KiB of a process and its descendants. One that has just ended counts as nothing.
 fn of_tree(process: u32) -> u64 {
     let mut sum = 0;
     let mut left = vec![process];
     while let Some(process) = left.pop() {
-        let rollup = fs::read_to_string(format!("/proc/{process}/smaps_rollup"));
-        let rollup = rollup.unwrap_or_default();
-        let pss = rollup.lines().find_map(|line| line.strip_prefix("Pss:"));
-        let kib = pss.and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok());
-        sum += kib.unwrap_or_default();
+        sum += of(process);
         let tasks = fs::read_dir(format!("/proc/{process}/task"));
         for task in tasks.into_iter().flatten().flatten() {
             let children = fs::read_to_string(task.path().join("children"));

@@ -7,8 +7,8 @@
 //! overlayfs, as ours does. What is read into the page cache before is the same for both.
 
 mod images;
-mod memory;
-mod peers;
+pub(super) mod memory;
+pub(crate) mod peers;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

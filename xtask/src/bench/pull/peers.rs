@@ -57,13 +57,13 @@ impl Drop for Peer {
 }
 
 /// The registry.
-pub(super) struct Registry {
+pub(crate) struct Registry {
     _peer: Peer,
     port: u16,
 }
 
 impl Registry {
-    pub(super) fn start(folder: &Path) -> Result<Self> {
+    pub(crate) fn start(folder: &Path) -> Result<Self> {
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
             .local_addr()?
             .port();
@@ -86,19 +86,19 @@ impl Registry {
     }
 
     /// `127.0.0.1:PORT`.
-    pub(super) fn host(&self) -> String {
+    pub(crate) fn host(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 }
 
 /// containerd without the plugin of Kubernetes, which no pull here uses.
-pub(super) struct Containerd {
+pub(crate) struct Containerd {
     peer: Peer,
     socket: PathBuf,
 }
 
 impl Containerd {
-    pub(super) fn start(folder: &Path) -> Result<Self> {
+    pub(crate) fn start(folder: &Path) -> Result<Self> {
         let (root, state) = (folder.join("containerd"), folder.join("containerd-run"));
         let (config, socket) = (folder.join("containerd.toml"), state.join("c.sock"));
         fs::create_dir_all(&state)?;
@@ -118,11 +118,11 @@ impl Containerd {
         Ok(Self { peer, socket })
     }
 
-    pub(super) fn ctr(&self, words: &[&str]) -> Command {
+    pub(crate) fn ctr(&self, words: &[&str]) -> Command {
         ctr(&self.socket, words)
     }
 
-    pub(super) fn process(&self) -> u32 {
+    pub(crate) fn process(&self) -> u32 {
         self.peer.0.id()
     }
 }

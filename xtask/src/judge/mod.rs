@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `./x judge`: programs that others have written decide whether a node does what it should. Apart
+//! from `./x test` for what they need of a machine and for their minutes.
+//!
+//! * [`applications`]: servers and inits of Debian as images, each through its own client.
+
+mod applications;
+mod images;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+
+/// Have others' programs decide: servers and inits of Debian, run as images.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  ./x judge applications                 all of them, as root; minutes for the image, once
+  ./x judge applications postgres s6     two of them")]
+pub(crate) struct Judge {
+    /// `applications`
+    #[arg(value_parser = ["applications"])]
+    judge: String,
+    /// Which; none: all
+    names: Vec<String>,
+}
+
+/// Runs the command.
+pub(crate) fn run(judge: &Judge) -> Result<ExitCode> {
+    applications::run(&judge.names)
+}
