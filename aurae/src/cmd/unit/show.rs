@@ -133,13 +133,12 @@ pub(super) async fn timers(session: &Session, args: &TimersArgs) -> Result<u8, F
     let mut answer = list(session, false).await?;
     let waits = |it: &UnitStatus| it.name.ends_with(".timer") && it.active == "active";
     answer.units.retain(waits);
-    let time = |at: Option<&prost_types::Timestamp>| at.map_or("-".to_owned(), format_instant);
     shown(session, args.output.output, &answer, |units| {
         let mut table = Table::new(&["NEXT", "LAST", "UNIT", "ACTIVATES"]);
         for it in units {
             table.push(vec![
-                time(it.next.as_ref()).into(),
-                time(it.last.as_ref()).into(),
+                format_instant(it.next.as_ref()).into(),
+                format_instant(it.last.as_ref()).into(),
                 it.name.as_str().into(),
                 it.triggers.as_str().into(),
             ]);
@@ -190,7 +189,7 @@ fn words(status: &UnitStatus) -> String {
     let ago = at.map(|at| {
         format!(
             " since {}; {} ago",
-            format_instant(at),
+            format_instant(Some(at)),
             format_duration(since(at))
         )
     });
@@ -223,7 +222,7 @@ fn words(status: &UnitStatus) -> String {
         }
     }
     if let Some(next) = &status.next {
-        line("Next", format_instant(next));
+        line("Next", format_instant(Some(next)));
     }
     lines.extend(status.findings.iter().map(|it| format!("  {it}")));
     lines.join("\n") + "\n"

@@ -258,7 +258,7 @@ pub(crate) fn end(object: &Object) -> End {
 /// The process of an executable that goes on.
 pub(crate) fn pid(object: &Object) -> Option<u32> {
     match object {
-        Object::Executable(executable) => executable.pid.and_then(|it| u32::try_from(it).ok()),
+        Object::Executable(executable) => executable.pid,
         Object::Cell(_) => None,
     }
 }
