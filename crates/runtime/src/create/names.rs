@@ -294,6 +294,7 @@ mod tests {
             servers: vec![[192, 0, 2, 53].into()],
             searches: vec!["example.org".into()],
             options: vec!["edns0".into()],
+            add: false,
         };
         let text = |dns: Dns, attached| {
             let names = Names {
