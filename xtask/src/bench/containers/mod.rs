@@ -163,6 +163,7 @@ impl Bed {
     }
 
     /// From a cached image to a running program, and to its exit and removal.
+    /// `aurae run -d` looks for a moment whether its program ends at once; its row has that, too.
     fn start_rows(&self, rounds: usize, rows: &mut Vec<Row>) {
         let (aurae, podman, ctr) = (self.client(), self.podman(), self.ctr());
         let alone = "--network none --pull never";
