@@ -96,6 +96,7 @@ impl CellFlags {
             container: None,
             sysctls: self.sysctl.iter().cloned().collect(),
             network: self.network.build(),
+            light: false,
         }
     }
 
