@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The spec of a schedule as a message: as it was sent, with what says nothing left out.
 
+use model::cell::CellSpec;
 use model::label::Labels;
 use model::schedule::given::mentioned;
 use model::schedule::spec::{
@@ -21,7 +22,7 @@ pub fn to_spec(name: &str, draft: &Draft) -> wire::ScheduleSpec {
         when: Some(to_when(&draft.when)),
         node: draft.node.clone(),
         restart: match draft.restart {
-            Restart::No => wire::RestartPolicy::No,
+            Restart::No => wire::RestartPolicy::Unspecified,
             Restart::OnFailure => wire::RestartPolicy::OnFailure,
             Restart::Always => wire::RestartPolicy::Always,
         }
@@ -32,7 +33,7 @@ pub fn to_spec(name: &str, draft: &Draft) -> wire::ScheduleSpec {
             within: Some(to_duration(limit.within)),
         }),
         overlap: match draft.overlap {
-            Overlap::Forbid => wire::Overlap::Forbid,
+            Overlap::Forbid => wire::Overlap::Unspecified,
             Overlap::Allow => wire::Overlap::Allow,
             Overlap::Replace => wire::Overlap::Replace,
         }
@@ -117,7 +118,7 @@ pub(super) fn to_work(name: &str, work: &Work) -> wire::Work {
     use wire::work::Run;
     let run = match work {
         Work::Executable { program, cell } => Run::Executable(runtime::RunExecutableRequest {
-            own_cell: Some(cell::to_spec(cell)),
+            own_cell: (**cell != CellSpec::default()).then(|| cell::to_spec(cell)),
             ..to_program(name, program)
         }),
         Work::Cell {
