@@ -48,7 +48,9 @@ fn tenths(text: &str) -> Result<u64, String> {
         return Err(wrong());
     }
     let number = |text: &str| text.parse::<u64>().map_err(|_| wrong());
-    let tenths = number(whole)?.saturating_mul(10).saturating_add(number(part)?);
+    let tenths = number(whole)?
+        .saturating_mul(10)
+        .saturating_add(number(part)?);
     (tenths <= 100).then_some(tenths).ok_or_else(wrong)
 }
 

@@ -21,7 +21,8 @@ Examples:
   aurae schedule verify --root /mnt nginx cron.service
   aurae schedule verify -o json ./*.timer
 
-It asks no node. What isn't honoured is what a schedule that `aurae import` makes of the unit has not.
+It asks no node. What isn't honoured is what a schedule hasn't that `aurae import` makes of the
+unit.
 
 Exit status: 0 all can be used; 3 a unit has an error; 1 there is no such unit.";
 

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 
 use crate::value::Syscalls;
 
-/// systemd 252's groups, with those of their calls of x86-64 that are in a group that the score asks
-/// for. A group that isn't here has none of them.
+/// systemd 252's groups, with those of their calls of x86-64 that are in a group that the score
+/// asks for. A group that isn't here has none of them.
 const GROUPS: &[(&str, &str)] = &[
     ("@chown", "chown fchown fchownat lchown"),
     (

@@ -63,7 +63,8 @@ fn a_daemon_becomes_a_schedule_that_runs_now() {
 fn each_setting_of_a_service_has_its_place() {
     let full = unit(
         "full@.service",
-        "[Unit]\nStartLimitIntervalSec=1min\nStartLimitBurst=3\n[Service]\nUser=app\nGroup=app\nSupplementaryGroups=video tty\nWorkingDirectory=/srv\n\
+        "[Unit]\nStartLimitIntervalSec=1min\nStartLimitBurst=3\n[Service]\nUser=app\n\
+         Group=app\nSupplementaryGroups=video tty\nWorkingDirectory=/srv\n\
          UMask=0027\nNice=-5\nOOMScoreAdjust=-200\nEnvironment=A=1 \"B=two words\"\n\
          EnvironmentFile=/etc/default/full\nEnvironmentFile=-/etc/default/none\n\
          ExecStart=/opt/full --a ${A} $OPTS ${LOST}\nLimitNOFILE=1024:65536\nLimitCORE=infinity\n\

@@ -24,8 +24,8 @@ use service::Service;
 use timer::Time;
 
 /// What most services don't say, and would miss.
-const NETWORK: &str = "Its network is its cell's own, with a loopback alone. `ownCell: { network: { mode: \
-    \"bridge\" } }` attaches it, and `ports` there publishes some.";
+const NETWORK: &str = "Its network is its cell's own, with a loopback alone. \
+    `ownCell: { network: { mode: \"bridge\" } }` attaches it, and `ports` there publishes some.";
 /// The longest name of a schedule.
 const LONGEST_NAME: usize = 42;
 
