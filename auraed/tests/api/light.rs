@@ -229,19 +229,11 @@ async fn a_daemon_that_goes_to_the_background_stays() {
         let how = killed(&administrator, &again).await;
         assert_eq!(how, wire::exit::How::Signal(9), "{main:?}");
     }
-    // Without a main process it runs as long as something of it does.
     let spec = wire::ExecutableSpec {
         ending: ending(MainProcess::None),
         ..shell(&forks)
     };
-    let daemon = started(&administrator, "system/unit/a", spec).await;
-    assert_eq!((daemon.pid, daemon.state), (0, wire::State::Running.into()));
-    let pid = number_in(&file);
-    let process = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
-    rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
-    let meta = daemon.meta.unwrap();
-    let wait = wire::WaitRequest { r#ref: meta.r#ref };
-    administrator.node.runtime().wait(wait).await.unwrap();
+    runs_as_long_as_one_of_it(&administrator, spec, &file).await;
     // A start that fails says how.
     let spec = wire::ExecutableSpec {
         ending: ending(MainProcess::Guessed),
@@ -250,6 +242,22 @@ async fn a_daemon_that_goes_to_the_background_stays() {
     let failed = started(&administrator, "system/unit/a", spec).await;
     assert_eq!(failed.exit.unwrap().how, Some(wire::exit::How::Code(4)));
     node.stop();
+}
+
+/// Without a main process it runs as long as something of it does.
+async fn runs_as_long_as_one_of_it(
+    administrator: &Person,
+    spec: wire::ExecutableSpec,
+    file: &Path,
+) {
+    let daemon = started(administrator, "system/unit/a", spec).await;
+    assert_eq!((daemon.pid, daemon.state), (0, wire::State::Running.into()));
+    let pid = number_in(file);
+    let process = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
+    rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
+    let meta = daemon.meta.unwrap();
+    let wait = wire::WaitRequest { r#ref: meta.r#ref };
+    administrator.node.runtime().wait(wait).await.unwrap();
 }
 
 #[tokio::test]
@@ -374,7 +382,8 @@ async fn a_member_gets_no_more_by_it_than_he_had() {
         return testkit::skip(&format!("no isolated cells here: {status}"));
     }
     light_cell(&ann, "web/light").await;
-    let cases: [(&str, Reason, fn(&mut wire::ExecutableSpec)); 3] = [
+    type Change = fn(&mut wire::ExecutableSpec);
+    let cases: [(&str, Reason, Change); 3] = [
         ("scheduling.policy", Reason::PermissionDenied, |spec| {
             spec.scheduling = Some(wire::Scheduling {
                 policy: wire::scheduling::Policy::Fifo.into(),

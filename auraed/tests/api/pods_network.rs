@@ -74,7 +74,7 @@ async fn stranger(bed: &Bed) -> Person {
 fn addresses(pod: &wire::PodStatus) -> Vec<String> {
     let network = pod.network.clone().unwrap();
     assert_eq!(network.interfaces.len(), 1, "{network:?}");
-    network.interfaces[0].addresses.clone()
+    network.interfaces.first().unwrap().addresses.clone()
 }
 
 fn fact(name: &str, fact: wire::Fact) -> wire::EnvVar {
@@ -92,11 +92,8 @@ fn gets(host: &str, line: &str) -> String {
     )
 }
 
-#[tokio::test]
-async fn a_pod_has_addresses_and_a_port_that_outlive_the_daemon_twice() {
-    let Some(mut bed) = bed().await else {
-        return;
-    };
+/// A server that says its pod's addresses, with names and ports of its own.
+fn told_its_facts() -> wire::PodSpec {
     let mut web = server("$POD_IPS of $HOST_IP");
     web.env = vec![
         fact("POD_IPS", wire::Fact::PodIps),
@@ -107,7 +104,7 @@ async fn a_pod_has_addresses_and_a_port_that_outlive_the_daemon_twice() {
         dns_servers: vec!["192.0.2.53".to_owned()],
         ..published(vec![port(8080, 80)])
     };
-    let spec = wire::PodSpec {
+    wire::PodSpec {
         host_aliases: vec![wire::HostAlias {
             ip: "192.0.2.7".to_owned(),
             names: vec!["db.test".to_owned()],
@@ -116,7 +113,15 @@ async fn a_pod_has_addresses_and_a_port_that_outlive_the_daemon_twice() {
             vec![web, container("side", "exec busybox sleep 900")],
             network,
         )
+    }
+}
+
+#[tokio::test]
+async fn a_pod_has_addresses_and_a_port_that_outlive_the_daemon_twice() {
+    let Some(mut bed) = bed().await else {
+        return;
     };
+    let spec = told_its_facts();
     let before = run(&bed.ann, "web", spec, WaitFor::Ready).await.unwrap();
     let [six, four] = &addresses(&before)[..] else {
         panic!("{before:?}");

@@ -2,8 +2,6 @@
 //! Calendar expressions as cron patterns, beside the node's own reading of patterns: at random, the
 //! next times of both are the same. In UTC: what a change of the clock skips differs on purpose.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by them")]
-
 use model::schedule::cron::Pattern;
 use model::time::Timestamp;
 use proptest::prelude::*;

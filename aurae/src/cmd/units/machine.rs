@@ -164,7 +164,6 @@ impl Host for Machine {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test fails by them")]
 
     use std::os::unix::fs::symlink;
 

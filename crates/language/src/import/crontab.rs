@@ -172,7 +172,7 @@ fn entry(line: &str, owner: Owner) -> Result<Entry, String> {
             }
             let plain = |c: char| c.is_ascii_alphanumeric() || "*-,/~".contains(c);
             let is_field = |word: &&str| !word.is_empty() && word.chars().all(plain);
-            if !fields.iter().all(|word| is_field(&word)) {
+            if !fields.iter().all(is_field) {
                 return Err("it has no five fields of a time".to_owned());
             }
             if fields.iter().any(|word| word.contains('~')) {
