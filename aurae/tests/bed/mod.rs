@@ -79,6 +79,9 @@ impl Node {
             .args(["--set", &format!("paths.cgroup={cgroup}")])
             // The machine's own network isn't ours to change.
             .args(["--set", "cell_network.enabled=false"])
+            // However full the machine's disk is, what a test has imported stays.
+            .args(["--set", "images.high_threshold=100"])
+            .args(["--set", "images.low_threshold=100"])
             .env("NOTIFY_SOCKET", folder.path().join("notify"))
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("clones"))

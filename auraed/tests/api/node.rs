@@ -27,6 +27,8 @@ pub(crate) struct TestNode {
 }
 
 const NO_NETWORK: &[&str] = &["cell_network.enabled=false"];
+/// However full the machine's disk is, what a test has imported stays.
+const KEEPS_IMAGES: &[&str] = &["images.high_threshold=100", "images.low_threshold=100"];
 
 impl TestNode {
     /// Starts one and waits until it answers; `None`, with a word, where this isn't root.
@@ -69,7 +71,7 @@ impl TestNode {
         let cgroup = format!("aurae-api-{}", name.trim_start_matches('.'));
         std::fs::write(folder.path().join("config.toml"), "").unwrap();
         let mut process = command(folder.path(), &cgroup);
-        for setting in settings {
+        for setting in settings.iter().chain(KEEPS_IMAGES) {
             process.args(["--set", setting]);
         }
         let process = process.stderr(log).spawn().unwrap();

@@ -164,7 +164,6 @@ impl Host for Machine {
 
 #[cfg(test)]
 mod tests {
-
     use std::os::unix::fs::symlink;
 
     use super::*;
