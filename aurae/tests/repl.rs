@@ -102,7 +102,7 @@ fn what_types_say_against_a_line_is_a_warning_and_the_line_runs() {
     let mut typist = at_the_prompt(home.path());
     typist.sees(PROMPT);
     // The types are there once one has been told.
-    asks(&mut typist, ".type 1", "number\r\n");
+    asks(&mut typist, ".type 1", "1\r\n");
     typist.types("const count: number = 'many'; count.length\r");
     typist.sees("warning: ");
     typist.sees("[wrong-type]");
@@ -110,13 +110,12 @@ fn what_types_say_against_a_line_is_a_warning_and_the_line_runs() {
     typist.sees("\n4\r\n");
     typist.sees(PROMPT);
     typist.types("const web = { name: 'web' }; web.nme\r");
-    typist.sees("did you mean `name`?");
     typist.sees("<repl:2>:1:");
-    typist.sees("\nundefined\r\n");
+    typist.sees("did you mean `name`?");
     typist.sees(PROMPT);
     // What is right is silent.
     asks(&mut typist, "const right = [1, 2].map((it) => it + 1)", "");
-    asks(&mut typist, "right", "[2, 3]\r\n");
+    asks(&mut typist, "right", "[ 2, 3 ]\r\n");
     typist.types("\x04");
     assert_eq!(typist.leaves(), Some(0));
 }
