@@ -163,9 +163,10 @@ async fn a_device_with_a_name_is_what_its_file_says() {
         }],
         ..container()
     };
-    let text = "true <>/dev/own && [ $DISK$A = owndevice ] && \
+    // A shell's `<>` makes a file where there is none.
+    let text = "[ -c /dev/own ] && true <>/dev/own && [ $DISK$A = owndevice ] && \
                 [ \"$(busybox cat /opt/disk/data)\" = \"of the node\" ] && \
-                ! busybox touch /opt/disk/new && ! true <>/dev/kmsg";
+                ! busybox touch /opt/disk/new && [ ! -e /dev/kmsg ]";
     let how = run_in(&administrator, cell_of(named("own")), script(text)).await;
     assert_eq!(how.unwrap(), WELL);
     for (name, word) in [("hooked", "hooks"), ("none", "no file")] {
@@ -187,7 +188,11 @@ async fn a_device_with_a_name_is_what_its_file_says() {
     std::fs::remove_file(folder.path().join("disk.json")).unwrap();
     node.kill_daemon();
     let administrator = node.administrator().await;
-    let how = beside(&administrator, "[ $DISK = own ] && true <>/dev/own").await;
+    let how = beside(
+        &administrator,
+        "[ $DISK = own ] && [ -c /dev/own ] && true <>/dev/own",
+    )
+    .await;
     assert_eq!(how, WELL);
     drop(node);
 }
