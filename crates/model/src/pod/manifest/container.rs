@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::network::ports;
 use super::probe::{hook, probe};
 use super::reader::Fields;
-use super::{Beside, Maps, Security, quantity};
+use super::{Beside, Security, quantity};
 use crate::network::PublishedPort;
 use crate::pod::env::{EnvVar, Fact, From};
 use crate::pod::spec::{Container, Needs, Pull};
