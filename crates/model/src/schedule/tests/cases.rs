@@ -157,3 +157,20 @@ fn a_spec_is_of_bounded_weight() {
     let error = heavy(5).unwrap_err();
     assert!(error.to_string().contains("128 KiB"), "{error}");
 }
+
+#[test]
+fn of_the_times_that_nobody_saw_the_last_one_says_whether_it_is_too_late() {
+    // Of a run each minute the node has missed an hour; the last time was 30 s ago.
+    let late = |within: u64| {
+        let mut world = World::new(spec(cron("* * * * *"), |it| {
+            it.missed = Some(Missed::RunOnce);
+            it.start_within = Some(Duration::from_secs(within));
+        }));
+        world.later(3630);
+        let step = world.step();
+        let due = world.state.runs.first().map(|run| run.due.at);
+        (step.effects.len(), due)
+    };
+    assert_eq!(late(60), (1, Some(Timestamp(START + 3600 * SECOND))));
+    assert_eq!(late(20), (0, None));
+}
