@@ -3,14 +3,15 @@
 //! and the node.
 
 use std::cell::Cell;
+use std::sync::Arc;
 use std::time::Instant;
 
 use model::name::{Label, Tenant};
-use model::schedule::Spec;
 use model::schedule::given::Config;
 use model::schedule::spec::Lax;
 use model::schedule::state::Run;
 use model::schedule::steps::{Other, Sight};
+use model::schedule::{Spec, Work};
 
 use crate::act::Actor;
 use crate::handle::Settings;
@@ -29,6 +30,8 @@ pub(super) struct Around<'a> {
     pub(super) others: &'a dyn Others,
     pub(super) actor: &'a Actor,
     pub(super) settings: &'a Settings,
+    /// The work of the last revision that was rolled out whole, where it is another one.
+    pub(super) stable: Option<&'a (u64, Arc<Work>)>,
     /// Since when there was room.
     pub(super) since: Cell<Option<Instant>>,
 }
@@ -52,6 +55,11 @@ impl Sight for Around<'_> {
     fn config(&self, config: &Config) -> Option<u64> {
         let configs = &self.actor.ports.configs;
         configs.changed(&self.actor.named.tenant, config)
+    }
+
+    fn stable(&self, revision: u64) -> Option<&Work> {
+        let stable = self.stable.filter(|(number, _)| *number == revision);
+        stable.map(|(_, work)| &**work)
     }
 
     fn elsewhere(&self, spec: &Spec) -> Option<String> {

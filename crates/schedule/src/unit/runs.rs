@@ -113,6 +113,7 @@ impl Runs {
             request_id: None,
             wait_for: WaitFor::Started,
             annex: None,
+            for_a_member: false,
         };
         let effects = vec![Effect::on(RUN_CELL, &path), Effect::on(REMOVE, &path)];
         let permit = self.identity.node_permit(effects).map_err(Error::from)?;

@@ -13,7 +13,7 @@ use super::given::Config;
 use super::spec::{
     Draft, Lax, Missed, Need, Needed, Overlap, Program, Restart, Spec, StartLimit, When, Work,
 };
-use super::state::{Event, Outcome, RefusalKind, Run, State, Trigger};
+use super::state::{Event, Leaving, Outcome, RefusalKind, Run, State, Stopping, Trigger};
 use super::steps::{Effect, LATE, Other, Sight, Step, advance};
 use super::why::Why;
 use crate::executable;
@@ -48,6 +48,10 @@ impl Sight for Around {
     }
 
     fn config(&self, _: &Config) -> Option<u64> {
+        None
+    }
+
+    fn stable(&self, _: u64) -> Option<&Work> {
         None
     }
 
