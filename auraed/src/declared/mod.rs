@@ -37,7 +37,7 @@ mod list;
 use list::{CONFIG, Names, hash, is_known, listed, owners};
 
 use crate::config::Config;
-use crate::schedules::other_cron;
+use crate::other_cron;
 
 /// How long it must be quiet after a change: editors write a file in several steps.
 const QUIET: Duration = Duration::from_millis(200);
@@ -427,7 +427,7 @@ fn read_manifest(text: &str) -> Result<Wishes, String> {
 }
 
 fn read_crontab(path: &Path, text: &str) -> Result<Wishes, String> {
-    if let Some(words) = other_cron() {
+    if let Some(words) = other_cron::look() {
         return Err(words);
     }
     let lines = crontab::read(text, true, &zone()).map_err(|problems| {

@@ -4,7 +4,7 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use model::name::{Label, Tenant};
 use model::schedule::given::Config;
@@ -62,15 +62,15 @@ impl Sight for Around<'_> {
         stable.map(|(_, work)| &**work)
     }
 
-    fn elsewhere(&self, spec: &Spec) -> Option<String> {
+    fn elsewhere(&self, spec: &Spec) -> Option<(String, Option<Duration>)> {
         let has = &self.settings.node_labels;
         let mut wanted = spec.node_labels.iter();
         let other = wanted.find(|(key, value)| has.get(*key) != Some(*value));
         if let Some((key, value)) = other {
-            return Some(format!("this node has not the label {key}={value}"));
+            return Some((format!("this node has not the label {key}={value}"), None));
         }
         match spec.kind == CRONTAB {
-            true => (self.settings.other_cron)(),
+            true => (self.settings.other_cron)().map(|(words, again)| (words, Some(again))),
             false => None,
         }
     }

@@ -52,8 +52,9 @@ pub trait Sight {
     fn config(&self, config: &Config) -> Option<u64>;
     /// The work of that revision, where it is the last one that was rolled out whole.
     fn stable(&self, revision: u64) -> Option<&Work>;
-    /// Why what is so labelled, or made from that, may not run on this node; in words.
-    fn elsewhere(&self, spec: &Spec) -> Option<String>;
+    /// Why what is so labelled, or made from that, may not run on this node, in words; and when to
+    /// ask again, where that can change.
+    fn elsewhere(&self, spec: &Spec) -> Option<(String, Option<Duration>)>;
     /// Another text for each boot of the node.
     fn boot(&self) -> &str;
 }
@@ -301,8 +302,10 @@ fn gate(
         };
         return Some((why, Some(until)));
     }
-    if let Some(words) = sight.elsewhere(spec) {
-        return Some((Why::Elsewhere(words), None));
+    if let Some((words, again)) = sight.elsewhere(spec) {
+        let again = again.and_then(|it| u64::try_from(it.as_nanos()).ok());
+        let again = again.map(|again| Timestamp(now.0.saturating_add(again)));
+        return Some((Why::Elsewhere(words), again));
     }
     if let Err(config) = configs(&spec.work, sight) {
         let words = format!("is a {} that isn't there", config.kind.word());

@@ -174,3 +174,13 @@ fn of_the_times_that_nobody_saw_the_last_one_says_whether_it_is_too_late() {
     assert_eq!(late(60), (1, Some(Timestamp(START + 3600 * SECOND))));
     assert_eq!(late(20), (0, None));
 }
+
+#[test]
+fn what_another_cron_holds_back_is_looked_at_again() {
+    let mut world = World::new(spec(When::Now, |_| {}));
+    world.around.cron = true;
+    let step = world.step();
+    assert_eq!(step.wake, Some(Timestamp(START + 30 * SECOND)), "{step:?}");
+    world.around.cron = false;
+    world.starts();
+}

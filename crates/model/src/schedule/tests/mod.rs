@@ -29,6 +29,8 @@ const START: u64 = 1_800_014_400 * SECOND;
 struct Around {
     other: Option<Other>,
     busy: bool,
+    /// Another cron runs.
+    cron: bool,
     /// Runs that are not ready.
     unready: Vec<u64>,
     boot: String,
@@ -55,8 +57,9 @@ impl Sight for Around {
         None
     }
 
-    fn elsewhere(&self, _: &Spec) -> Option<String> {
-        None
+    fn elsewhere(&self, _: &Spec) -> Option<(String, Option<Duration>)> {
+        self.cron
+            .then(|| ("cron runs".to_owned(), Some(Duration::from_secs(30))))
     }
 
     fn boot(&self) -> &str {
