@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The list of what files have declared: by file and name, with a hash of the wish; and whose a name
-//! is, where several files say it. Pure. Called by `declared`.
+//! The list of what files have declared, by file and name, with a hash of the wish; and whose a
+//! name is where several files say it. Pure. Called by `declared`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

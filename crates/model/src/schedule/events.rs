@@ -452,8 +452,8 @@ impl State {
     }
 }
 
-/// Runs that went together are one loss. Where the node goes down again and again with nothing done,
-/// that may be the work's doing: it counts as a failure.
+/// Runs that went together are one loss. Where the node goes down again and again with nothing
+/// done, that may be the work's doing: it counts as a failure.
 fn lost_of_job(job: &mut JobState, now: Timestamp) {
     if job.losses > 0 && now.since(job.lost_at) < TOGETHER {
         return;
