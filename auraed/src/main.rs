@@ -19,6 +19,7 @@ mod images;
 mod listen;
 mod meters;
 mod net;
+mod other_cron;
 mod pods;
 mod reserve;
 mod rpc;

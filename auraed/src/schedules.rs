@@ -18,6 +18,7 @@ use store::Store;
 use tenants::Tenants;
 
 use crate::host;
+use crate::other_cron;
 use crate::rpc::fetch::Fetch;
 
 /// The field that a refusal of an image names.
@@ -42,7 +43,7 @@ pub(crate) async fn start(wiring: Wiring<'_>) -> Result<Schedules, Error> {
         node_name: wiring.node_name,
         room: Room::default(),
         boot: host::boot_id(),
-        other_cron,
+        other_cron: other_cron::in_the_way,
     };
     Schedules::start(
         settings,
@@ -68,24 +69,6 @@ fn labels(node: &str, configured: &BTreeMap<String, String>) -> BTreeMap<String,
     let mut labels = BTreeMap::from(known);
     labels.extend(configured.clone());
     labels
-}
-
-/// A cron that runs on the node: both would run each line of a crontab.
-pub(crate) fn other_cron() -> Option<String> {
-    let processes = std::fs::read_dir("/proc").ok()?;
-    let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse::<u32>().ok();
-    for pid in processes.flatten().filter_map(number) {
-        let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
-        let name = name.unwrap_or_default();
-        let name = name.trim_end();
-        if matches!(name, "cron" | "crond" | "bcron-sched" | "fcron") {
-            return Some(format!(
-                "{name} runs on this node (pid {pid}), and would run the same lines: stop and \
-                 disable it"
-            ));
-        }
-    }
-    None
 }
 
 /// Images of what schedules run.

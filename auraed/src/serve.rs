@@ -36,8 +36,8 @@ use crate::rpc::deadline::DefaultDeadline;
 use crate::rpc::node::ShutdownMode;
 use crate::rpc::server::Services;
 use crate::{
-    actions, boot, capacity, declared, host, images, listen, meters, net, pods, reserve, rpc,
-    schedules, telemetry, units,
+    actions, boot, capacity, declared, host, images, listen, meters, net, other_cron, pods,
+    reserve, rpc, schedules, telemetry, units,
 };
 
 /// The version that init gets, for its messages.
@@ -128,6 +128,7 @@ impl Parts {
         let logs = Logs::start(&state.join("logs"), logs_config(config))?;
         logs.hold_quotas(&tenants);
         let settings = runtime_settings(config)?;
+        other_cron::leave_out(&settings.cgroup_root);
         let controllers = kernel::cgroup::Cgroup::open(&settings.cgroup_root)?.controllers()?;
         // Cell-inits answer while policies are read here.
         let adopting = tokio::spawn({

@@ -51,18 +51,25 @@ pub(crate) fn start(work: &Work, run: &ObjectPath) -> Result<Vec<Effect>, Error>
                 Effect::below(RUN_CELL, run),
                 Effect::below(RUN_EXECUTABLE, run),
             ];
-            effects.extend(given::mentioned(work).map(|it| {
-                let path = ObjectPath::from(it.config.name.clone());
-                Effect::on(GET_CONFIG, &path)
-            }));
+            effects.extend(configs(work));
             effects
         }
     })
 }
 
-/// What giving a pod other files does.
-pub(crate) fn update(run: &ObjectPath) -> Vec<Effect> {
-    vec![Effect::on(UPDATE_POD, run), Effect::below(UPDATE_CELL, run)]
+/// What a work is given is read.
+fn configs(work: &Work) -> impl Iterator<Item = Effect> {
+    given::mentioned(work).map(|it| {
+        let path = ObjectPath::from(it.config.name.clone());
+        Effect::on(GET_CONFIG, &path)
+    })
+}
+
+/// What giving a pod other files does. Who may not read them any more gives none.
+pub(crate) fn update(work: &Work, run: &ObjectPath) -> Vec<Effect> {
+    let mut effects = vec![Effect::on(UPDATE_POD, run), Effect::below(UPDATE_CELL, run)];
+    effects.extend(configs(work));
+    effects
 }
 
 /// What ending a run does.
@@ -125,4 +132,30 @@ pub(crate) fn target(
     };
     target.also = effects.collect();
     Some((own.action, target))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_may_not_read_a_config_gives_no_pod_its_files() {
+        let text = serde_json::json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"},
+            "spec": {
+                "containers": [{"name": "app", "image": "a:1", "volumeMounts": [
+                    {"name": "files", "mountPath": "/files"}]}],
+                "volumes": [{"name": "files", "secret": {"secretName": "keys"}}],
+            },
+        });
+        let all = model::schedule::manifest::read(vec![text]).unwrap();
+        let work = &all.schedules[0].spec.work;
+        let run = "web-1".parse::<Label>().unwrap().into();
+        let (begin, fresh) = (start(work, &run).unwrap(), update(work, &run));
+        for effects in [begin, fresh] {
+            let config = effects.iter().find(|it| it.action == GET_CONFIG);
+            let path = config.and_then(|it| it.path.as_ref()).unwrap();
+            assert_eq!(path.to_string(), "keys");
+        }
+    }
 }

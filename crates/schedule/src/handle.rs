@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use identity::{Effect, Identity, Permit};
 use model::error::Error;
@@ -40,8 +41,8 @@ pub struct Settings {
     pub node_labels: BTreeMap<String, String>,
     /// Another text for each boot of the node.
     pub boot: String,
-    /// Who else runs crontabs on the node, in words.
-    pub other_cron: fn() -> Option<String>,
+    /// Who else runs crontabs on the node, in words, and when to ask again. Waits for nothing.
+    pub other_cron: fn() -> Option<(String, Duration)>,
 }
 
 /// The handle of the subsystem; cheap to clone.

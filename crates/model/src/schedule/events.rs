@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How an event changes what is known of a schedule. Pure.
 
+use std::time::Duration;
+
 use super::many::Replicas;
 use super::spec::{Restart, Spec, When};
 use super::state::{
-    Due, End, Entry, Event, JobState, Outcome, Pause, Progress, Refusal, RefusalKind, Revision,
-    Run, Shape, State, Stopping, Trigger,
+    Due, End, Entry, Event, Hold, JobState, Outcome, Pause, Progress, Refusal, RefusalKind,
+    Revision, Run, Shape, State, Stopping, Trigger,
 };
 use crate::time::Timestamp;
+
+/// Runs of a job that go within that time go with the node together.
+const TOGETHER: Duration = Duration::from_secs(10);
+/// How often in a row the node may take runs of a job with it.
+const LOSSES: u32 = 5;
 
 impl State {
     /// Of a schedule that is declared now.
@@ -47,22 +54,23 @@ impl State {
 
     /// All replicas are to be replaced.
     fn roll(&mut self, spec: &Spec, replicas: &Replicas, now: Timestamp) {
-        let old = self
-            .runs
-            .iter()
-            .filter(|run| run.stopping.is_none())
-            .count();
-        self.old_wanted = u32::try_from(old).unwrap_or(u32::MAX).min(replicas.count);
+        // Those that are gone back to. Of a rollout that isn't through, as many as before.
+        if self.stable == Some(self.revision) {
+            let stay = self.runs.iter().filter(|run| {
+                let own = Some(run.revision) == self.stable;
+                own && run.stopping.is_none()
+            });
+            self.old_wanted = u32::try_from(stay.count()).unwrap_or(u32::MAX);
+        }
+        self.old_wanted = self.old_wanted.min(replicas.count);
         self.template(spec, now);
         let most = usize::try_from(replicas.revisions()).unwrap_or(usize::MAX);
-        let stable = self.stable;
+        let (current, stable) = (self.revision, self.stable);
         while self.revisions.len() > most.saturating_add(1) {
-            // What replicas go back to is kept, however old.
-            let Some(at) = self
-                .revisions
-                .iter()
-                .position(|it| Some(it.number) != stable)
-            else {
+            // What replicas are begun by, and what they go back to, is kept, however old.
+            let mut each = self.revisions.iter().map(|it| it.number);
+            let goes = each.position(|number| number != current && Some(number) != stable);
+            let Some(at) = goes else {
                 break;
             };
             self.revisions.remove(at);
@@ -79,14 +87,26 @@ impl State {
         self.starts.clear();
         self.held_until = None;
         self.in_a_row = 0;
+        self.old_hold = Hold::default();
         self.refusal = None;
+    }
+
+    /// A replica of an older template: what becomes of it says nothing of the new one.
+    fn is_old(&self, spec: &Spec, run: &Run) -> bool {
+        spec.replicas.is_some() && run.revision != self.revision
     }
 
     /// Takes an event in. Returns a line of the history, where it makes one.
     pub fn happened(&mut self, spec: &Spec, event: Event, now: Timestamp) -> Option<Entry> {
         match event {
             Event::Began(number) => {
-                self.refusal = None;
+                let old = self
+                    .runs
+                    .iter()
+                    .any(|run| run.number == number && self.is_old(spec, run));
+                if !old {
+                    self.refusal = None;
+                }
                 if let Some(run) = self.run(number) {
                     run.began.get_or_insert(now);
                 }
@@ -124,6 +144,8 @@ impl State {
             Event::Resumed => self.resumed(spec, now),
             Event::Triggered => self.triggered(spec, now),
             Event::Declared(work) => self.declared(spec, work, now),
+            // What it has done stays done.
+            Event::Adjusted => self.release(),
             Event::Removed(leaving) => self.leaving = Some(leaving),
             Event::NotRemoved(words) => {
                 if let Some(leaving) = &mut self.leaving {
@@ -186,7 +208,10 @@ impl State {
         self.owed = 0;
         self.followed = None;
         self.done = false;
-        self.leaving = None;
+        if self.leaving.take().is_some() {
+            // The removal alone had them stopped.
+            self.runs.iter_mut().for_each(|run| run.stopping = None);
+        }
         if let Some(replicas) = &spec.replicas {
             self.jobs.clear();
             if work {
@@ -197,6 +222,7 @@ impl State {
         }
         self.progress = None;
         self.old_wanted = 0;
+        self.stable = None;
         if work {
             self.template(spec, now);
             self.revisions = self
@@ -269,6 +295,10 @@ impl State {
         if kind == RefusalKind::Spec {
             return Some(self.ended(spec, &run, false, words, now));
         }
+        if self.is_old(spec, &run) {
+            self.hold_old(spec, now);
+            return Some(entry(&run, Outcome::Refused, words, now));
+        }
         let known = self.refusal.as_ref();
         let same = known.is_some_and(|it| it.kind == kind && it.words == words);
         self.hold(spec, now);
@@ -295,6 +325,16 @@ impl State {
         self.held_until = Some(Timestamp(now.0.saturating_add(wait)));
     }
 
+    /// The next start of a replica of an older template waits.
+    fn hold_old(&mut self, spec: &Spec, now: Timestamp) {
+        let wait = spec.backoff.wait(self.old_hold.in_a_row);
+        let wait = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+        self.old_hold = Hold {
+            until: Some(Timestamp(now.0.saturating_add(wait))),
+            in_a_row: self.old_hold.in_a_row.saturating_add(1),
+        };
+    }
+
     fn ended(
         &mut self,
         spec: &Spec,
@@ -309,8 +349,12 @@ impl State {
             self.count(success && run.stopping.is_none());
         }
         let ran = run.began.map(|began| now.since(began)).unwrap_or_default();
+        let old = self.is_old(spec, run);
         if ran >= spec.backoff.stable() {
-            self.in_a_row = 0;
+            match old {
+                true => self.old_hold.in_a_row = 0,
+                false => self.in_a_row = 0,
+            }
         }
         let again = match spec.restart {
             Restart::No => false,
@@ -318,10 +362,15 @@ impl State {
             Restart::Always => true,
         };
         let stopped = run.stopping.is_some();
-        if stopped {
+        if run.job.is_some() {
+            // One that was asked to end is no failure; what it has done all the same is done.
+            if success || !stopped {
+                self.ended_of_job(spec, run, success, now);
+            }
+        } else if stopped {
             // The next one is wanted already, or none is.
-        } else if run.job.is_some() {
-            self.ended_of_job(spec, run, success, now);
+        } else if old {
+            self.hold_old(spec, now);
         } else if spec.replicas.is_some() {
             // Another one is begun because one is missing.
             self.hold(spec, now);
@@ -331,7 +380,7 @@ impl State {
         } else if spec.is_once() && self.due.is_none() && !ahead(spec, run) {
             self.done = true;
         }
-        let outcome = match (stopped, success) {
+        let outcome = match (stopped && !(success && run.job.is_some()), success) {
             (true, _) => Outcome::Stopped,
             (false, true) => Outcome::Succeeded,
             (false, false) => Outcome::Failed,
@@ -360,6 +409,7 @@ impl State {
                 true => {
                     job.succeeded = job.succeeded.saturating_add(1);
                     job.done.extend(run.index);
+                    job.losses = 0;
                 }
                 false => job.failed = job.failed.saturating_add(1),
             }
@@ -377,9 +427,13 @@ impl State {
         // Nothing of it is the workload's fault: at once.
         self.in_a_row = 0;
         self.held_until = None;
+        self.old_hold = Hold::default();
         let counted = run.job.is_some() || spec.replicas.is_some();
         if !counted {
             self.count(false);
+        }
+        if let Some(job) = self.job(run) {
+            lost_of_job(job, now);
         }
         if run.stopping.is_some() || counted {
             // No other one is wanted for it, or it is missed.
@@ -395,6 +449,18 @@ impl State {
     fn again(&mut self, run: &Run, now: Timestamp) {
         let attempt = run.due.attempt.saturating_add(1);
         self.want(now.max(run.due.at), Trigger::Restart, attempt);
+    }
+}
+
+/// Runs that went together are one loss. Where the node goes down again and again with nothing
+/// done, that may be the work's doing: it counts as a failure.
+fn lost_of_job(job: &mut JobState, now: Timestamp) {
+    if job.losses > 0 && now.since(job.lost_at) < TOGETHER {
+        return;
+    }
+    (job.losses, job.lost_at) = (job.losses.saturating_add(1), now);
+    if job.losses > LOSSES {
+        job.failed = job.failed.saturating_add(1);
     }
 }
 

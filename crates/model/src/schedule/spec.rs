@@ -351,6 +351,16 @@ impl Spec {
         matches!(self.when, When::Now | When::At(_) | When::Lax(_))
     }
 
+    /// Whether what jobs have done by this spec is done by that one, too: only how they go on is
+    /// another.
+    pub fn goes_on_as(&self, other: &Self) -> bool {
+        let counts = |spec: &Self| spec.job.map(|job| (job.completions, job.indexed));
+        self.job.is_some()
+            && counts(self) == counts(other)
+            && self.work == other.work
+            && self.when == other.when
+    }
+
     /// Whether the times of it come by themselves.
     pub fn is_cron(&self) -> bool {
         matches!(self.when, When::Cron { .. })

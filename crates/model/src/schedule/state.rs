@@ -30,6 +30,9 @@ pub struct State {
     pub in_a_row: u32,
     /// No start before.
     pub held_until: Option<Timestamp>,
+    /// Of replicas of the last template that was rolled out whole, while another one is: their own
+    /// back-off.
+    pub old_hold: Hold,
     /// The last run that ended.
     pub last: Option<End>,
     /// Starts, as far as the start limit asks.
@@ -66,6 +69,16 @@ pub struct State {
     pub leaving: Option<Leaving>,
     /// Why the last start was refused.
     pub refusal: Option<Refusal>,
+}
+
+/// A back-off.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, Default)]
+#[serde(default)]
+pub struct Hold {
+    /// No start before.
+    pub until: Option<Timestamp>,
+    /// Starts in a row that came to nothing, or ended soon.
+    pub in_a_row: u32,
 }
 
 /// Who has paused it, and when.
@@ -207,6 +220,12 @@ pub struct JobState {
     /// Indexes that are done.
     #[serde(default)]
     pub done: BTreeSet<u32>,
+    /// How often runs of it went with the node since one has succeeded.
+    #[serde(default)]
+    pub losses: u32,
+    /// When that was last.
+    #[serde(default)]
+    pub lost_at: Timestamp,
     /// It ends, and why.
     #[serde(default)]
     pub ends: Option<JobEnd>,
@@ -297,6 +316,10 @@ pub enum Event {
     StopFailed(u64, String),
     /// The spec is another one; whether what it runs is, too.
     Declared(bool),
+    /// The spec is another one, by which the work of a job goes on: see [`Spec::goes_on_as`].
+    ///
+    /// [`Spec::goes_on_as`]: super::spec::Spec::goes_on_as
+    Adjusted,
     /// A user has removed it.
     Removed(Leaving),
     /// Its removal has failed; with what.

@@ -90,7 +90,7 @@ impl Actor {
         }
         let run = self.run(number)?;
         let about = format!("the files of run {number}");
-        let permit = self.permit(owner, effects::update(&run), &about)?;
+        let permit = self.permit(owner, effects::update(work, &run), &about)?;
         let request = UpdatePod {
             target: self.target(run, uid, Kind::Cell),
             labels,

@@ -55,10 +55,22 @@ impl Task {
         let old: Vec<_> = old
             .range(..=number)
             .filter(|it| !goes_on(it) && !kept.contains(it))
+            .filter(|it| !self.forgets.contains_key(it))
             .take(FORGET)
             .collect();
         for number in old {
-            self.forget(*number, false);
+            self.forgets.entry(*number).or_insert(false);
+        }
+    }
+
+    /// Removes what is left of old runs. As long as the disk doesn't have their ends, it stays: the
+    /// next daemon would take them for lost, and begin them anew.
+    pub(super) fn forget_old(&mut self) {
+        if self.keep.is_behind() {
+            return;
+        }
+        for (number, force) in std::mem::take(&mut self.forgets) {
+            self.forget(number, force);
         }
     }
 
@@ -87,7 +99,7 @@ impl Task {
     }
 
     /// Removes what is left of a run.
-    pub(super) fn forget(&mut self, number: u64, force: bool) {
+    fn forget(&mut self, number: u64, force: bool) {
         let (actor, owner) = (self.actor.clone(), self.wish.owner.clone());
         self.job(async move {
             if let Err(error) = actor.forget(&owner, number, None, force).await {

@@ -112,6 +112,8 @@ pub(crate) struct Task {
     jobs: JoinSet<Happened>,
     /// Runs that are being stopped.
     stops: BTreeMap<u64, Ending>,
+    /// Records that go once that their runs have ended is on the disk; whether by force.
+    forgets: BTreeMap<u64, bool>,
     quiet_since: Option<std::time::Instant>,
     inbox: mpsc::Receiver<Order>,
     status: watch::Sender<Arc<Status>>,
@@ -167,6 +169,7 @@ impl Task {
             keep: keep::Keeping::new(kept.lines),
             jobs: JoinSet::new(),
             stops: BTreeMap::new(),
+            forgets: BTreeMap::new(),
             quiet_since: None,
             inbox,
             status,
@@ -262,7 +265,7 @@ impl Task {
                 }
                 Look::Absent if run.began.is_none() => {
                     self.event(Event::NotBegun(run.number));
-                    self.forget(run.number, true);
+                    self.forgets.insert(run.number, true);
                 }
                 Look::Absent | Look::Ended(None) => self.lost(run.number),
             }
@@ -300,6 +303,7 @@ impl Task {
             others: &*self.others,
             actor: &self.actor,
             settings: &self.settings,
+            stable: self.stable.as_ref(),
             since: std::cell::Cell::new(self.quiet_since),
         };
         let step = match self.state.leaving {
@@ -311,6 +315,7 @@ impl Task {
             self.note(entry);
         }
         self.keep().await;
+        self.forget_old();
         let mut begun = false;
         for effect in step.effects {
             match effect {

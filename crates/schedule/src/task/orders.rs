@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use identity::{Permit, UserKey};
 use model::error::{Error, Reason};
-use model::schedule::Spec;
 use model::schedule::spec::Overlap;
 use model::schedule::state::Event;
+use model::schedule::{Spec, When};
 use tokio::sync::oneshot;
 
 use super::Task;
@@ -102,6 +102,11 @@ impl Task {
         let before = (self.wish.clone(), self.state.clone());
         let changed = *self.wish.spec != *spec || self.state.leaving.is_some();
         let work = self.wish.spec.work != spec.work;
+        let adjusted = self.wish.spec.goes_on_as(&spec) && self.state.leaving.is_none();
+        if changed && !adjusted {
+            self.keeps_job(&spec)?;
+        }
+        let left = self.state.leaving.is_some();
         let stable = self.stable.clone();
         self.wish.owner = owner;
         self.wish.changed = runtime::now();
@@ -113,15 +118,41 @@ impl Task {
             }
             self.wish.spec = spec;
             self.wish.generation = self.wish.generation.saturating_add(1);
-            self.event(Event::Declared(work));
+            self.event(match adjusted {
+                true => Event::Adjusted,
+                false => Event::Declared(work),
+            });
         }
         let kept = self.keep_wish().await;
         match kept.is_err() {
             // As if it had not been asked for.
             true => (self.wish, self.state, self.stable) = (before.0, before.1, stable),
-            false => self.leave_again = None,
+            false => {
+                self.leave_again = None;
+                if left {
+                    self.stops.clear();
+                }
+            }
         }
         kept
+    }
+
+    /// As in Kubernetes, what a job that goes on runs can't be changed: part of it is done already.
+    fn keeps_job(&self, spec: &Spec) -> Result<(), Error> {
+        let once = self.wish.spec.when == When::Now && spec.when == When::Now;
+        let both = self.wish.spec.job.is_some() && spec.job.is_some();
+        let goes_on = self.state.jobs.first().filter(|_| once && both);
+        let Some(job) = goes_on.filter(|_| self.state.leaving.is_none()) else {
+            return Ok(());
+        };
+        let name = &self.wish.named.name;
+        let message = format!(
+            "job {} of {name} goes on: its work, completions and indexes can't be changed",
+            job.number
+        );
+        let error = Error::new(Reason::WrongState, message);
+        let error = error.about("schedule", name.to_string());
+        Err(error.hint("wait for its end, or remove it and declare it again"))
     }
 
     /// All replicas are begun anew: that is another revision, which is kept as a wish is.

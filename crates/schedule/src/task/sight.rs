@@ -3,14 +3,15 @@
 //! and the node.
 
 use std::cell::Cell;
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use model::name::{Label, Tenant};
-use model::schedule::Spec;
 use model::schedule::given::Config;
 use model::schedule::spec::Lax;
 use model::schedule::state::Run;
 use model::schedule::steps::{Other, Sight};
+use model::schedule::{Spec, Work};
 
 use crate::act::Actor;
 use crate::handle::Settings;
@@ -29,6 +30,8 @@ pub(super) struct Around<'a> {
     pub(super) others: &'a dyn Others,
     pub(super) actor: &'a Actor,
     pub(super) settings: &'a Settings,
+    /// The work of the last revision that was rolled out whole, where it is another one.
+    pub(super) stable: Option<&'a (u64, Arc<Work>)>,
     /// Since when there was room.
     pub(super) since: Cell<Option<Instant>>,
 }
@@ -54,15 +57,20 @@ impl Sight for Around<'_> {
         configs.changed(&self.actor.named.tenant, config)
     }
 
-    fn elsewhere(&self, spec: &Spec) -> Option<String> {
+    fn stable(&self, revision: u64) -> Option<&Work> {
+        let stable = self.stable.filter(|(number, _)| *number == revision);
+        stable.map(|(_, work)| &**work)
+    }
+
+    fn elsewhere(&self, spec: &Spec) -> Option<(String, Option<Duration>)> {
         let has = &self.settings.node_labels;
         let mut wanted = spec.node_labels.iter();
         let other = wanted.find(|(key, value)| has.get(*key) != Some(*value));
         if let Some((key, value)) = other {
-            return Some(format!("this node has not the label {key}={value}"));
+            return Some((format!("this node has not the label {key}={value}"), None));
         }
         match spec.kind == CRONTAB {
-            true => (self.settings.other_cron)(),
+            true => (self.settings.other_cron)().map(|(words, again)| (words, Some(again))),
             false => None,
         }
     }

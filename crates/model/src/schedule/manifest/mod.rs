@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::given::{Config, Kind};
 use super::request::check_name;
 use super::spec::{Draft, Spec};
-use crate::name::Label;
+use crate::name::{Label, Tenant};
 use crate::pod::manifest::reader::{Fields, Problems};
 use crate::pod::manifest::{Beside, Problem, texts_of};
 
@@ -48,6 +48,34 @@ pub struct All {
     pub configs: Vec<ReadConfig>,
     /// Everything that runs.
     pub schedules: Vec<Read>,
+}
+
+impl All {
+    /// Refuses what names another namespace than that of a tenant: nothing is put elsewhere in
+    /// silence. None, and `default`, are whoever declares.
+    ///
+    /// # Errors
+    /// Each `metadata.namespace` that is another one.
+    pub fn only_in(&self, tenant: &Tenant) -> Result<(), Vec<Problem>> {
+        let of_configs = self.configs.iter();
+        let of_configs = of_configs.map(|it| (it.config.to_string(), &it.namespace));
+        let of_schedules = self.schedules.iter();
+        let of_schedules = of_schedules.map(|it| (it.name.to_string(), &it.namespace));
+        let mut problems = Problems::default();
+        for (name, namespace) in of_configs.chain(of_schedules) {
+            if !matches!(namespace.as_str(), "" | "default") && namespace != tenant.as_str() {
+                let words = format!(
+                    "Invalid value: {namespace:?}: {name} is declared in the tenant {tenant}: \
+                     leave the namespace out"
+                );
+                problems.add("metadata.namespace", words);
+            }
+        }
+        match problems.0.is_empty() {
+            true => Ok(()),
+            false => Err(problems.0),
+        }
+    }
 }
 
 /// The kinds that can be taken, with their `apiVersion`.

@@ -211,3 +211,43 @@ fn what_pods_are_given_is_named_and_no_secret_is_in_a_spec() {
             .any(|it| matches!(&it.place, Place::EnvAll { .. }) && it.optional)
     );
 }
+
+#[test]
+fn the_pods_of_a_job_fail_so_that_their_failures_are_counted() {
+    for policy in ["OnFailure", "Never"] {
+        let read = only(json!({
+            "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"},
+            "spec": {"backoffLimit": 2, "template": {"spec": {
+                "restartPolicy": policy, "containers": [{"name": "a", "image": "b"}],
+            }}},
+        }));
+        let Work::Pod { spec, .. } = &read.spec.work else {
+            panic!("{:?}", read.spec.work);
+        };
+        assert_eq!(spec.restart, crate::pod::spec::Restart::Never, "{policy}");
+    }
+}
+
+#[test]
+fn a_foreign_namespace_is_refused_by_its_path() {
+    for (namespace, right) in [
+        ("", true),
+        ("default", true),
+        ("system", true),
+        ("shop", false),
+    ] {
+        let all = read(vec![json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "c", "namespace": namespace}, "data": {"a": "b"},
+        })]);
+        let only = all.unwrap().only_in(&Tenant::system());
+        assert_eq!(only.is_ok(), right, "{namespace}");
+        if let Err(problems) = only {
+            assert!(
+                problems[0]
+                    .to_string()
+                    .starts_with("metadata.namespace: Invalid value")
+            );
+        }
+    }
+}

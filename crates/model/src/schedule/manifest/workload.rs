@@ -317,7 +317,12 @@ fn job_fields(fields: &mut Fields<'_>) -> (Job, bool) {
 fn job_draft(fields: &mut Fields<'_>, beside: &Beside) -> Option<Draft> {
     let (job, suspended) = job_fields(fields);
     let restarts = [pod::Restart::OnFailure, pod::Restart::Never];
-    let template = template(fields, &restarts, beside);
+    let mut template = template(fields, &restarts, beside);
+    // A pod that begins its programs anew for ever never fails. Each failure ends the run, and
+    // another run follows: all of them are counted by `backoffLimit`, as Kubernetes counts both.
+    if let Some(template) = &mut template {
+        template.pod.restart = pod::Restart::Never;
+    }
     let mut draft = draft(fields, "template.", template, beside)?;
     let (first, most) = JOB_BACKOFF;
     draft.backoff = Backoff {

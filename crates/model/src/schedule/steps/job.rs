@@ -132,6 +132,8 @@ fn admit(
         succeeded: 0,
         failed: 0,
         done: BTreeSet::new(),
+        losses: 0,
+        lost_at: Timestamp::default(),
         ends: None,
     });
     None

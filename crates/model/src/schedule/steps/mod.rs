@@ -50,8 +50,11 @@ pub trait Sight {
     fn ready(&self, run: &Run) -> bool;
     /// The last change of a config; `None`: it isn't there.
     fn config(&self, config: &Config) -> Option<u64>;
-    /// Why what is so labelled, or made from that, may not run on this node; in words.
-    fn elsewhere(&self, spec: &Spec) -> Option<String>;
+    /// The work of that revision, where it is the last one that was rolled out whole.
+    fn stable(&self, revision: u64) -> Option<&Work>;
+    /// Why what is so labelled, or made from that, may not run on this node, in words; and when to
+    /// ask again, where that can change.
+    fn elsewhere(&self, spec: &Spec) -> Option<(String, Option<Duration>)>;
     /// Another text for each boot of the node.
     fn boot(&self) -> &str;
 }
@@ -251,11 +254,33 @@ fn add(spec: &Spec, state: &mut State, due: Due, now: Timestamp) -> bool {
         }
         state.starts.push(now);
     }
-    state.numbers = state.numbers.saturating_add(1);
-    let mut run = Run::new(state.numbers, Shape::of(&spec.work), due);
-    run.revision = state.revision;
-    state.runs.push(run);
+    push(state, Shape::of(&spec.work), state.revision, due);
     true
+}
+
+fn push(state: &mut State, shape: Shape, revision: u64, due: Due) {
+    state.numbers = state.numbers.saturating_add(1);
+    let mut run = Run::new(state.numbers, shape, due);
+    run.revision = revision;
+    state.runs.push(run);
+}
+
+/// What is in the way of another replica by the last template that was rolled out whole: nothing
+/// that the new one needs, or waits for.
+fn gate_of_old(
+    spec: &Spec,
+    state: &State,
+    sight: &impl Sight,
+    now: Timestamp,
+) -> Option<(Why, Option<Timestamp>)> {
+    let holds = |until: &Timestamp| *until > now && until.since(now) <= spec.backoff.most();
+    if let Some(until) = state.old_hold.until.filter(holds) {
+        return Some((Why::BackOff(until), Some(until)));
+    }
+    let work = state.stable.and_then(|stable| sight.stable(stable))?;
+    let config = configs(work, sight).err()?;
+    let words = format!("is a {} that isn't there", config.kind.word());
+    Some((Why::Dependency(config.name, words), None))
 }
 
 /// What is in the way of a start, and when to look again.
@@ -277,8 +302,10 @@ fn gate(
         };
         return Some((why, Some(until)));
     }
-    if let Some(words) = sight.elsewhere(spec) {
-        return Some((Why::Elsewhere(words), None));
+    if let Some((words, again)) = sight.elsewhere(spec) {
+        let again = again.and_then(|it| u64::try_from(it.as_nanos()).ok());
+        let again = again.map(|again| Timestamp(now.0.saturating_add(again)));
+        return Some((Why::Elsewhere(words), again));
     }
     if let Err(config) = configs(&spec.work, sight) {
         let words = format!("is a {} that isn't there", config.kind.word());

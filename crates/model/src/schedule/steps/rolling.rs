@@ -6,7 +6,7 @@
 //! An old replica that ends while the new ones aren't ready yet is replaced by one of the last
 //! template that was rolled out whole: a new template that doesn't work takes nothing away.
 
-use super::{Effect, Sight, Step, add, earlier, gate, paused};
+use super::{Effect, Sight, Step, add, earlier, gate, gate_of_old, paused, push};
 use crate::schedule::many::Replicas;
 use crate::schedule::spec::Spec;
 use crate::schedule::state::{Due, Progress, Run, State, Stopping, Trigger};
@@ -23,6 +23,8 @@ struct Count {
     /// New ones that are ready for long enough.
     new_ready: u32,
     old_ready: u32,
+    /// Of the last template that was rolled out whole, where that is an older one.
+    stable: u32,
     /// Being stopped, of older templates.
     leaving: u32,
     starting: u32,
@@ -50,6 +52,7 @@ impl Count {
             old: among(&|it| stays(it) && !new(it)),
             new_ready: among(&|it| stays(it) && new(it) && ready(it)),
             old_ready: among(&|it| stays(it) && !new(it) && ready(it)),
+            stable: among(&|it| stays(it) && !new(it) && Some(it.revision) == state.stable),
             leaving: among(&|it| !stays(it) && !new(it)),
             starting: among(&|it| it.began.is_none()),
         }
@@ -72,17 +75,29 @@ pub(super) fn step(
     }
     let (new, old) = match (&pause, held) {
         (Some(_), _) => (0, 0),
-        (None, true) => (0, missing_of_held(replicas, state, now)),
+        (None, true) => match (missing_of_held(replicas, state, now), state.stable) {
+            (many, Some(stable)) if stable == state.revision => (many, 0),
+            (many, _) => (0, many),
+        },
         (None, false) => missing(replicas, state, now),
     };
-    let blocked = match new + old {
+    // Of what holds the new template back, the old one knows nothing.
+    let gated = match new {
         0 => None,
         _ => gate(spec, state, sight, now),
     };
-    let mut step = Step::of(Why::Running, None);
-    if blocked.is_none() {
-        begin(spec, state, (new, old), now, &mut step);
+    let old_gated = match old {
+        0 => None,
+        _ => gate_of_old(spec, state, sight, now),
+    };
+    let mut step = Step::of(Why::Running, old_gated.as_ref().and_then(|(_, wake)| *wake));
+    if old_gated.is_none() {
+        begin_old(state, old, now, &mut step);
     }
+    if gated.is_none() {
+        begin(spec, state, new, now, &mut step);
+    }
+    let blocked = gated.or(old_gated);
     let wake = progress(replicas, state, now);
     let whole = is_whole(replicas, state, now);
     step.wake = earlier(step.wake, earlier(wake, ready_soon(replicas, state, now)));
@@ -163,7 +178,9 @@ fn replace(replicas: &Replicas, state: &mut State, now: Timestamp) {
     stop(state, ready, Stopping::Replaced, |run| {
         (old(run) && counts(replicas, run, now)).then_some(run.number)
     });
-    state.old_wanted = state.old_wanted.saturating_sub(unready + ready);
+    let stay = Count::of(replicas, state, now).stable;
+    let stopped = count.stable.saturating_sub(stay);
+    state.old_wanted = state.old_wanted.saturating_sub(stopped);
 }
 
 /// How many new ones, and ones of the last whole template, are to begin.
@@ -178,7 +195,9 @@ fn missing(replicas: &Replicas, state: &State, now: Timestamp) -> (u32, u32) {
         return (new.min(room), 0);
     }
     let old = match state.stable {
-        Some(stable) if stable != state.revision => state.old_wanted.saturating_sub(count.old),
+        Some(stable) if is_known(state, stable) && stable != state.revision => {
+            state.old_wanted.saturating_sub(count.stable)
+        }
         _ => 0,
     };
     let (_, surge) = replicas.bounds();
@@ -198,6 +217,7 @@ fn missing_of_held(replicas: &Replicas, state: &mut State, now: Timestamp) -> u3
         Some(stable) if stable == state.revision => {
             replicas.count.saturating_sub(count.new).min(room)
         }
+        Some(stable) if !is_known(state, stable) => 0,
         Some(_) => {
             state.old_wanted = replicas.count.saturating_sub(count.new);
             state.old_wanted.saturating_sub(count.old).min(room)
@@ -205,29 +225,41 @@ fn missing_of_held(replicas: &Replicas, state: &mut State, now: Timestamp) -> u3
     }
 }
 
-fn begin(spec: &Spec, state: &mut State, (new, old): (u32, u32), now: Timestamp, step: &mut Step) {
+/// Whether something can be begun by that template.
+fn is_known(state: &State, revision: u64) -> bool {
+    state.revisions.iter().any(|it| it.number == revision)
+}
+
+/// Others in the place of old ones that have ended. The start limit is of the new template.
+fn begin_old(state: &mut State, many: u32, now: Timestamp, step: &mut Step) {
     let stable = state.stable.unwrap_or(state.revision);
     let shape = state.revisions.iter().find(|it| it.number == stable);
-    let shape = shape.map(|it| it.shape.clone());
-    for at in 0..new + old {
+    let Some(shape) = shape.map(|it| it.shape.clone()) else {
+        return;
+    };
+    for _ in 0..many {
+        let due = Due {
+            at: now,
+            by: Trigger::Restart,
+            attempt: 0,
+        };
+        push(state, shape.clone(), stable, due);
+        step.effects.push(Effect::Start(state.numbers));
+    }
+}
+
+fn begin(spec: &Spec, state: &mut State, many: u32, now: Timestamp, step: &mut Step) {
+    for _ in 0..many {
         let due = state.due.take().unwrap_or(Due {
             at: now,
-            by: match state.last {
-                Some(_) if at < old => Trigger::Restart,
-                _ => Trigger::Declared,
-            },
+            by: Trigger::Declared,
             attempt: 0,
         });
         if !add(spec, state, due, now) {
             step.wake = Some(now);
             return;
         }
-        if let Some(run) = state.runs.last_mut() {
-            if let Some(shape) = shape.clone().filter(|_| at < old) {
-                (run.revision, run.shape) = (stable, shape);
-            }
-            step.effects.push(Effect::Start(run.number));
-        }
+        step.effects.push(Effect::Start(state.numbers));
     }
 }
 

@@ -44,7 +44,12 @@ pub(super) fn times(
                 if next > now {
                     return Some(next);
                 }
-                came(spec, state, next, now, entries);
+                if now.since(next) > LATE {
+                    let last = last(&pattern, state.since, now).unwrap_or(next);
+                    missed(spec, state, last, now, entries);
+                } else {
+                    came(spec, state, next, now, entries);
+                }
             }
             Some(now)
         }
@@ -105,7 +110,33 @@ fn came(spec: &Spec, state: &mut State, time: Timestamp, now: Timestamp, entries
         wanted(state, time, Trigger::Time);
         return;
     }
-    // One for all that have passed.
+    missed(spec, state, time, now, entries);
+}
+
+/// The last time of a pattern up to now, where there is one after `since`. Times are of whole
+/// seconds.
+fn last(pattern: &Pattern, since: Timestamp, now: Timestamp) -> Option<Timestamp> {
+    let comes = |at: u64| pattern.after(Timestamp(at)).filter(|time| *time <= now);
+    let (mut some, mut none) = (since.0, now.0);
+    comes(some)?;
+    while none.saturating_sub(some) > 1_000_000_000 {
+        let middle = some + (none - some) / 2;
+        match comes(middle) {
+            Some(_) => some = middle,
+            None => none = middle,
+        }
+    }
+    comes(some)
+}
+
+/// Times have passed while nobody looked, `time` the last of them: one run, or none, for all.
+fn missed(
+    spec: &Spec,
+    state: &mut State,
+    time: Timestamp,
+    now: Timestamp,
+    entries: &mut Vec<Entry>,
+) {
     state.since = now;
     let late = spec
         .start_within

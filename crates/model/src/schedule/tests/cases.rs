@@ -157,3 +157,30 @@ fn a_spec_is_of_bounded_weight() {
     let error = heavy(5).unwrap_err();
     assert!(error.to_string().contains("128 KiB"), "{error}");
 }
+
+#[test]
+fn of_the_times_that_nobody_saw_the_last_one_says_whether_it_is_too_late() {
+    // Of a run each minute the node has missed an hour; the last time was 30 s ago.
+    let late = |within: u64| {
+        let mut world = World::new(spec(cron("* * * * *"), |it| {
+            it.missed = Some(Missed::RunOnce);
+            it.start_within = Some(Duration::from_secs(within));
+        }));
+        world.later(3630);
+        let step = world.step();
+        let due = world.state.runs.first().map(|run| run.due.at);
+        (step.effects.len(), due)
+    };
+    assert_eq!(late(60), (1, Some(Timestamp(START + 3600 * SECOND))));
+    assert_eq!(late(20), (0, None));
+}
+
+#[test]
+fn what_another_cron_holds_back_is_looked_at_again() {
+    let mut world = World::new(spec(When::Now, |_| {}));
+    world.around.cron = true;
+    let step = world.step();
+    assert_eq!(step.wake, Some(Timestamp(START + 30 * SECOND)), "{step:?}");
+    world.around.cron = false;
+    world.starts();
+}

@@ -169,3 +169,73 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_a_job_has_done_stays_done_when_only_the_way_it_goes_on_changes() {
+    let with = |change: fn(&mut Job)| {
+        job(When::Now, |it| {
+            it.completions = Some(3);
+            it.parallelism = Some(1);
+            it.indexed = true;
+            change(it);
+        })
+    };
+    let mut world = World::new(with(|_| {}));
+    let first = world.going()[0];
+    world.ends(first, true);
+    assert_eq!(world.going(), [2]);
+    let other = with(|it| {
+        it.parallelism = Some(2);
+        it.failures = Some(1);
+        it.remove_after = Some(Duration::from_secs(9));
+    });
+    assert!(world.spec.goes_on_as(&other));
+    assert!(!world.spec.goes_on_as(&with(|it| it.completions = Some(4))));
+    world.spec = other;
+    world.happens(Event::Adjusted);
+    assert_eq!(world.going(), [2, 3], "index 0 is done, and 1 goes on");
+    world.ends(2, true);
+    world.ends(3, true);
+    assert!(matches!(world.settles(), Why::Done(true, _)));
+    // It has ended, and ends no second time.
+    world.happens(Event::Adjusted);
+    world.settles();
+    assert_eq!((world.state.ended, world.state.numbers), (1, 3));
+}
+
+#[test]
+fn what_succeeds_while_it_is_stopped_has_succeeded() {
+    let mut world = World::new(job(When::Now, |it| it.completions = Some(2)));
+    assert_eq!(world.going(), [1]);
+    world.spec = spec(When::Now, |it| {
+        it.job = world.spec.job;
+        it.suspended = true;
+    });
+    assert_eq!(world.step().effects, [Effect::Stop(1)]);
+    world.ends(1, true);
+    assert_eq!(world.state.jobs[0].succeeded, 1);
+    assert_eq!(world.outcomes.last(), Some(&Outcome::Succeeded));
+}
+
+#[test]
+fn a_job_that_goes_down_with_the_node_again_and_again_fails() {
+    let mut world = World::new(job(When::Now, |it| {
+        it.failures = Some(1);
+        it.completions = Some(4);
+        it.parallelism = Some(2);
+    }));
+    let mut reboots = 0;
+    loop {
+        let going = world.going();
+        if going.is_empty() {
+            break;
+        }
+        reboots += 1;
+        assert!(reboots < 20, "it never ends");
+        // Both go at once, and are one loss.
+        going.iter().for_each(|it| world.happens(Event::Lost(*it)));
+        world.later(60);
+    }
+    assert_eq!(reboots, 7);
+    assert!(matches!(world.settles(), Why::Done(false, _)));
+}

@@ -13,7 +13,7 @@ use super::given::Config;
 use super::spec::{
     Draft, Lax, Missed, Need, Needed, Overlap, Program, Restart, Spec, StartLimit, When, Work,
 };
-use super::state::{Event, Outcome, RefusalKind, Run, State, Trigger};
+use super::state::{Event, Leaving, Outcome, RefusalKind, Run, State, Stopping, Trigger};
 use super::steps::{Effect, LATE, Other, Sight, Step, advance};
 use super::why::Why;
 use crate::executable;
@@ -29,6 +29,8 @@ const START: u64 = 1_800_014_400 * SECOND;
 struct Around {
     other: Option<Other>,
     busy: bool,
+    /// Another cron runs.
+    cron: bool,
     /// Runs that are not ready.
     unready: Vec<u64>,
     boot: String,
@@ -51,8 +53,13 @@ impl Sight for Around {
         None
     }
 
-    fn elsewhere(&self, _: &Spec) -> Option<String> {
+    fn stable(&self, _: u64) -> Option<&Work> {
         None
+    }
+
+    fn elsewhere(&self, _: &Spec) -> Option<(String, Option<Duration>)> {
+        self.cron
+            .then(|| ("cron runs".to_owned(), Some(Duration::from_secs(30))))
     }
 
     fn boot(&self) -> &str {

@@ -195,3 +195,149 @@ fn a_trigger_replaces_all_by_the_same() {
     assert_eq!(world.state.revision, 2);
     assert_eq!(world.state.numbers, 4);
 }
+
+#[test]
+fn what_holds_the_new_template_back_does_not_hold_the_old_one() {
+    let mut world = World::new(replicas(4, |it| {
+        it.max_unavailable = Some(Amount::Number(1))
+    }));
+    world.settles();
+    world.around.unready = (5..100).collect();
+    world.rolls();
+    world.settles();
+    assert_eq!(world.new_and_old(), (2, 3));
+    // The new ones crash: their back-off grows.
+    for _ in 0..6 {
+        let new = world.state.runs.iter().find(|it| it.revision == 2);
+        let number = new.expect("a new one").number;
+        world.ends(number, false);
+        world.settles();
+        world.now = world.state.held_until.unwrap().0;
+        world.settles();
+    }
+    let new = world.state.runs.iter().find(|it| it.revision == 2);
+    let number = new.unwrap().number;
+    world.ends(number, false);
+    world.settles();
+    let old = world.state.runs.iter().find(|it| it.revision == 1).unwrap();
+    let number = old.number;
+    world.ends(number, false);
+    world.later(1);
+    world.settles();
+    let old = world.state.runs.iter().filter(|it| it.revision == 1);
+    assert_eq!(old.count(), 3, "the old one came again after its own 1 s");
+    assert!(world.state.held_until.unwrap().0 > world.now);
+}
+
+#[test]
+fn without_revisions_that_are_kept_a_rollout_ends_all_the_same() {
+    let mut world = World::new(replicas(3, |it| it.revisions = Some(0)));
+    world.settles();
+    world.around.unready = (4..9).collect();
+    world.rolls();
+    world.settles();
+    world.rolls();
+    let known: Vec<_> = world.state.revisions.iter().map(|it| it.number).collect();
+    assert_eq!(
+        known,
+        [1, 3],
+        "that of now, and the one that is gone back to"
+    );
+    world.around.unready.clear();
+    assert_eq!(world.settles(), Why::Running);
+    assert_eq!(world.new_and_old(), (3, 0));
+    // Where there are no replicas any more, none is gone back to.
+    world.spec = spec(When::Now, |_| {});
+    world.happens(Event::Declared(true));
+    assert_eq!(world.state.stable, None);
+}
+
+#[test]
+fn of_a_rollout_in_a_rollout_as_many_are_gone_back_to_as_before() {
+    let mut world = World::new(replicas(4, |_| {}));
+    world.settles();
+    world.around.unready = (5..100).collect();
+    world.rolls();
+    world.settles();
+    assert_eq!(world.state.old_wanted, 3);
+    world.rolls();
+    assert_eq!(
+        world.state.old_wanted, 3,
+        "two of the second one are none of them"
+    );
+    world.settles();
+    let old: Vec<_> = world
+        .state
+        .runs
+        .iter()
+        .filter(|it| it.revision == 1)
+        .collect();
+    assert_eq!(old.len(), 3);
+}
+
+#[test]
+fn a_removal_that_is_taken_back_by_a_declaration_ends_nothing() {
+    let mut world = World::new(replicas(2, |_| {}));
+    world.settles();
+    world.happens(Event::Removed(Leaving {
+        tenant: crate::name::Tenant::system(),
+        user: "ann".parse().unwrap(),
+        at: Timestamp(world.now),
+        failed: None,
+    }));
+    for run in &mut world.state.runs {
+        run.stopping = Some(Stopping::Hand);
+    }
+    world.happens(Event::Declared(false));
+    assert!(world.state.runs.iter().all(|it| it.stopping.is_none()));
+    assert_eq!(world.settles(), Why::Running);
+    assert_eq!(world.state.numbers, 2);
+}
+
+proptest! {
+    /// Whatever happens, and however few revisions are kept: it settles, never more are there than
+    /// may be, and what is begun has a template.
+    #[test]
+    fn rollouts_of_chance_settle(
+        kept in 0u32..3, recreate in any::<bool>(),
+        events in proptest::collection::vec((0u8..7, 0usize..8), 0..40),
+    ) {
+        let change = |hold| replicas(3, |it| {
+            (it.revisions, it.recreate, it.hold) = (Some(kept), recreate, hold);
+        });
+        let mut world = World::new(change(false));
+        for (what, which) in events {
+            let number = world.state.runs.get(which % world.state.runs.len().max(1));
+            let number = number.map_or(0, |it| it.number);
+            match what {
+                0 => world.rolls(),
+                1 => world.happens(Event::Triggered),
+                2 => world.ends(number, false),
+                3 => world.happens(Event::Lost(number)),
+                4 => world.around.unready.push(number),
+                5 => world.around.unready.clear(),
+                _ => {
+                    world.spec = change(which % 2 == 0);
+                    world.happens(Event::Declared(false));
+                }
+            }
+            world.later(400);
+            world.settles();
+            let (new, old) = world.new_and_old();
+            prop_assert!(new + old <= 3 + 1, "{new} and {old}");
+            for run in &world.state.runs {
+                let known = world.state.revisions.iter().any(|it| it.number == run.revision);
+                prop_assert!(known || run.revision < world.state.revision);
+            }
+        }
+        world.spec = change(false);
+        world.happens(Event::Declared(false));
+        world.around.unready.clear();
+        for _ in 0..40 {
+            world.later(400);
+            world.settles();
+        }
+        prop_assert_eq!(world.settles(), Why::Running);
+        prop_assert_eq!(world.new_and_old(), (3, 0));
+    }
+}

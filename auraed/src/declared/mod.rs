@@ -4,10 +4,12 @@
 //! declared with an administrator's rights in the tenant `system`; a file that is gone takes its
 //! schedules with it, and one that can't be read changes nothing: the log names it, with the line.
 //!
-//! Which names files have declared is kept in the state directory, so that a file that went while
-//! the daemon was down is noticed, and what users have declared is left alone. Called by `serve`.
+//! What files have declared is kept in the state directory, by name and with a hash of the wish: a
+//! file that went while the daemon was down is noticed, what users have declared is left alone, and
+//! a wish that is as it was isn't declared again, so that a job that has ended does not run anew.
+//! Called by `serve`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -29,20 +31,20 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::JoinSet;
 
+mod files;
+mod list;
+
+use list::{CONFIG, Names, hash, is_known, listed, owners};
+
 use crate::config::Config;
-use crate::schedules::other_cron;
+use crate::other_cron;
 
 /// How long it must be quiet after a change: editors write a file in several steps.
 const QUIET: Duration = Duration::from_millis(200);
 /// Looked at all the same after so long: a folder may be made later, or a mount hide it.
 const AT_LEAST: Duration = Duration::from_secs(60);
-/// The largest file.
-const MOST_BYTES: u64 = 1 << 20;
-/// The list of what was declared by files, in the state directory: file and names.
+/// The list of what was declared by files, in the state directory.
 const LIST: &str = "schedules-of-files.json";
-
-/// Names by file.
-type Names = BTreeMap<PathBuf, Vec<String>>;
 
 /// Begins to keep what files say, where the configuration names any.
 pub(crate) fn keep(
@@ -72,10 +74,20 @@ struct Files {
     said: BTreeMap<PathBuf, String>,
 }
 
+/// A file, and what it says or why that can't be taken.
+type Read = (PathBuf, Result<Wishes, String>);
+
 /// What a file declares.
 struct Wishes {
     configs: Vec<ReadConfig>,
     schedules: Vec<(model::name::Label, Spec)>,
+}
+
+impl Wishes {
+    fn names(&self) -> Vec<String> {
+        let names = self.schedules.iter().map(|(name, _)| name.to_string());
+        names.collect()
+    }
 }
 
 impl Files {
@@ -129,56 +141,59 @@ impl Files {
 
     /// Declares what files say, and removes what they say no more.
     async fn look(&mut self) {
-        let before: Names = std::fs::read(&self.list)
-            .ok()
-            .and_then(|text| serde_json::from_slice(&text).ok())
-            .unwrap_or_default();
+        let before = match self.list() {
+            Ok(before) => before,
+            Err(words) => return self.tell(&self.list.clone(), &words),
+        };
+        let Ok((reads, unknown)) = self.read(&before).await else {
+            return;
+        };
         let mut now = Names::new();
-        for (path, cron) in self.paths() {
-            let known = before.get(&path).cloned();
-            let wishes = match read(&path, cron) {
+        for (source, words) in unknown {
+            // What runs goes on.
+            self.tell(&source, &words);
+            let of_it = |path: &Path| path == source || path.parent() == Some(&source);
+            let stays = before.iter().filter(|(path, _)| of_it(path));
+            now.extend(stays.map(|(path, names)| (path.clone(), names.clone())));
+        }
+        let wished = reads.iter().map(|(path, wishes)| {
+            let names = match wishes {
+                Ok(wishes) => wishes.names(),
+                Err(_) => before
+                    .get(path)
+                    .into_iter()
+                    .flat_map(BTreeMap::keys)
+                    .cloned()
+                    .collect(),
+            };
+            (path.as_path(), names)
+        });
+        let owners = owners(&before, &now, wished);
+        if let Err(error) = self.claim(&before, &owners) {
+            return tracing::error!(
+                error = format!("{error:#}"),
+                "nothing is declared: the list of files can't be kept"
+            );
+        }
+        for (path, wishes) in reads {
+            let wishes = match wishes {
                 Ok(wishes) => wishes,
                 Err(words) => {
-                    // What runs goes on.
                     self.tell(&path, &words);
+                    let known = before.get(&path).cloned();
                     now.extend(known.map(|names| (path, names)));
                     continue;
                 }
             };
-            let names = wishes.schedules.iter().map(|(name, _)| name.to_string());
-            let mut names: Vec<_> = names.collect();
-            let refused = self.declare(&path, wishes, known.as_deref().unwrap_or_default());
-            let refused = refused.await;
+            let (names, refused) = self.declare(&path, wishes, &before, &owners).await;
             match refused.is_empty() {
                 true => drop(self.said.remove(&path)),
                 false => self.tell(&path, &refused.join("; ")),
             }
-            // What could not be declared now may be there from before.
-            names.extend(
-                known
-                    .unwrap_or_default()
-                    .into_iter()
-                    .filter(|_| !refused.is_empty()),
-            );
-            names.sort();
-            names.dedup();
             now.insert(path, names);
         }
-        let stays = |name: &String| now.values().any(|names| names.contains(name));
-        let gone = before.values().flatten().filter(|name| !stays(name));
-        let mut kept = Vec::new();
-        for name in gone {
-            if let Err(error) = self.remove(name).await {
-                tracing::error!(schedule = name, %error, "its file is gone; it can't be removed");
-                kept.push(name.clone());
-            }
-        }
-        if !kept.is_empty() {
-            now.insert(PathBuf::new(), kept);
-        }
-        if now != before
-            && let Err(error) = self.write(&now)
-        {
+        self.remove_gone(&before, &mut now).await;
+        if let Err(error) = self.write(&now) {
             tracing::error!(
                 error = format!("{error:#}"),
                 "the list of files can't be kept"
@@ -186,12 +201,88 @@ impl Files {
         }
     }
 
+    /// What files say by now, and what isn't known.
+    async fn read(&self, before: &Names) -> anyhow::Result<(Vec<Read>, Vec<(PathBuf, String)>)> {
+        let (manifests, crontabs) = (self.manifests.clone(), self.crontabs.clone());
+        let folders = before.keys().filter_map(|path| path.parent());
+        let folders: BTreeSet<_> = folders.map(Path::to_owned).collect();
+        let reading = move || {
+            let seen = files::see(&manifests, &crontabs, |path| folders.contains(path));
+            let reads = seen.found.into_iter().map(|found| {
+                let text = found.text;
+                let wishes = text.and_then(|text| match found.cron {
+                    true => read_crontab(&found.path, &text),
+                    false => read_manifest(&text),
+                });
+                (found.path, wishes)
+            });
+            (reads.collect(), seen.unknown)
+        };
+        Ok(tokio::task::spawn_blocking(reading).await?)
+    }
+
+    /// Removes what no file says any more.
+    async fn remove_gone(&self, before: &Names, now: &mut Names) {
+        let stays: BTreeSet<_> = now.values().flat_map(BTreeMap::keys).cloned().collect();
+        let gone = before.values().flat_map(BTreeMap::keys);
+        let gone = gone.filter(|name| !name.starts_with(CONFIG) && !stays.contains(*name));
+        for name in gone {
+            if let Err(error) = self.remove(name).await {
+                tracing::error!(schedule = name, %error, "its file is gone; it can't be removed");
+                let kept = now.entry(PathBuf::new()).or_default();
+                kept.insert(name.clone(), String::new());
+            }
+        }
+    }
+
+    /// What an earlier look has declared.
+    fn list(&self) -> Result<Names, String> {
+        let text = match std::fs::read(&self.list) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Names::new()),
+            Err(error) => return Err(format!("nothing of files is changed: {error}")),
+        };
+        listed(&text).map_err(|error| {
+            format!(
+                "nothing of files is changed: it can't be read ({error}). Put it right, or remove \
+                 it, and then the schedules that files have declared"
+            )
+        })
+    }
+
+    /// Writes down what is about to be declared: it is known as a file's whenever the daemon dies.
+    fn claim(&self, before: &Names, owners: &BTreeMap<String, PathBuf>) -> anyhow::Result<()> {
+        let mut all = before.clone();
+        for (name, path) in owners {
+            if is_known(before, name) || self.is_of_others(name) {
+                continue;
+            }
+            let names = all.entry(path.clone()).or_default();
+            names.entry(name.clone()).or_default();
+        }
+        self.write(&all)
+    }
+
+    /// A user has declared that one.
+    fn is_of_others(&self, name: &str) -> bool {
+        let named = name.parse().ok().map(|name| Named {
+            tenant: Tenant::system(),
+            name,
+        });
+        named.is_some_and(|named| self.schedules.kind_of(&named).is_some())
+    }
+
     fn write(&self, names: &Names) -> anyhow::Result<()> {
+        if self.list().is_ok_and(|known| known == *names) {
+            return Ok(());
+        }
         let new = self.list.with_extension("new");
         let file = std::fs::File::create(&new)?;
         serde_json::to_writer(&file, names)?;
         file.sync_all()?;
-        Ok(std::fs::rename(new, &self.list)?)
+        std::fs::rename(new, &self.list)?;
+        let folder = self.list.parent().context("the state has no folder")?;
+        Ok(std::fs::File::open(folder)?.sync_all()?)
     }
 
     fn tell(&mut self, path: &Path, words: &str) {
@@ -201,57 +292,67 @@ impl Files {
         }
     }
 
-    /// Each file, and whether it is a crontab and has a column of users.
-    fn paths(&self) -> Vec<(PathBuf, bool)> {
-        let mut all = Vec::new();
-        let of_manifest = |path: &Path| {
-            let end = path.extension().and_then(OsStr::to_str);
-            matches!(end, Some("yaml" | "yml" | "json"))
-        };
-        all.extend(inside(&self.manifests, of_manifest).map(|path| (path, false)));
-        // As run-parts has it: no file of an editor or a package manager.
-        let of_cron = |path: &Path| {
-            let name = path.file_name().and_then(OsStr::to_str).unwrap_or(".");
-            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
-            name.bytes().all(plain)
-        };
-        for given in &self.crontabs {
-            match given.is_dir() {
-                true => all.extend(inside(given, of_cron).map(|path| (path, true))),
-                false if given.exists() => all.push((given.clone(), true)),
-                false => {}
-            }
-        }
-        all
-    }
-
-    /// Declares what a file says; answers what was refused.
-    async fn declare(&self, path: &Path, wishes: Wishes, known: &[String]) -> Vec<String> {
-        let mut refused = Vec::new();
+    /// Declares what a file says, as far as that is new. Answers what of it is a file's from now
+    /// on, and what was refused.
+    async fn declare(
+        &self,
+        path: &Path,
+        wishes: Wishes,
+        before: &Names,
+        owners: &BTreeMap<String, PathBuf>,
+    ) -> (BTreeMap<String, String>, Vec<String>) {
+        let (mut names, mut refused) = (BTreeMap::new(), Vec::new());
+        let known = |name: &str| before.values().find_map(|names| names.get(name)).cloned();
         for read in wishes.configs {
             let named = NamedConfig {
                 tenant: Tenant::system(),
                 config: read.config,
             };
+            let key = format!("{CONFIG}{}", named.config);
+            let fresh = hash(&(&read.data, read.immutable));
+            let known = before.get(path).and_then(|names| names.get(&key));
+            let same = known.is_some() && known == fresh.as_ref();
             let what = named.config.to_string();
-            if let Err(error) = self.put(named, read.data, read.immutable).await {
+            if !same && let Err(error) = self.put(named, read.data, read.immutable).await {
                 refused.push(format!("{what}: {error}"));
+            } else {
+                names.insert(key, fresh.unwrap_or_default());
             }
         }
         for (name, spec) in wishes.schedules {
+            let what = name.to_string();
+            if let Some(other) = owners.get(&what).filter(|other| *other != path) {
+                let other = other.display();
+                refused.push(format!(
+                    "{what}: {other} has declared a schedule of that name"
+                ));
+                continue;
+            }
             let named = Named {
                 tenant: Tenant::system(),
                 name,
             };
-            let ours = known.contains(&named.name.to_string());
-            let what = named.name.to_string();
-            if let Err(error) = self.wish(named, spec, ours).await {
-                refused.push(format!("{what}: {error}"));
-            } else if !ours {
-                tracing::info!(file = %path.display(), schedule = what, "declared");
+            let (known, fresh) = (known(&what), hash(&spec));
+            let there = self.schedules.kind_of(&named).is_some();
+            // A job that has gone after its end has done its work.
+            let done = spec.job.is_some_and(|job| job.remove_after.is_some());
+            if known.is_some() && known == fresh && (there || done) {
+                names.extend(fresh.map(|fresh| (what, fresh)));
+                continue;
+            }
+            match self.wish(named, spec, known.is_some() || !there).await {
+                Ok(()) => {
+                    tracing::info!(file = %path.display(), schedule = what, "declared");
+                    names.insert(what, fresh.unwrap_or_default());
+                }
+                Err(error) => {
+                    refused.push(format!("{what}: {error}"));
+                    // What could not be declared now may be there from before.
+                    names.extend(known.map(|known| (what, known)));
+                }
             }
         }
-        refused
+        (names, refused)
     }
 
     async fn put(
@@ -267,9 +368,7 @@ impl Files {
     }
 
     async fn wish(&self, named: Named, spec: Spec, ours: bool) -> Result<(), model::error::Error> {
-        let of_files = |kind: &str| kind == spec.kind;
-        let there = self.schedules.kind_of(&named);
-        if !ours && there.as_deref().is_some_and(|kind| !of_files(kind)) {
+        if !ours {
             let message = format!("somebody else has declared a schedule {}", named.name);
             return Err(model::error::Error::new(Reason::AlreadyExists, message));
         }
@@ -287,6 +386,9 @@ impl Files {
                 .parse()
                 .map_err(|e| model::error::Error::invalid("name", e))?,
         };
+        if self.schedules.kind_of(&named).is_none() {
+            return Ok(());
+        }
         let mut effects = vec![Effect::on("schedule.Remove", &named.path())];
         effects.extend(self.schedules.effects_of_remove(&named)?);
         let permit = self.identity.node_permit(effects)?;
@@ -303,27 +405,6 @@ async fn changed(watched: &AsyncFd<OwnedFd>) {
     let _ = watched.readable().await;
 }
 
-/// The files of a folder, in the order of their names.
-fn inside(folder: &Path, wanted: impl Fn(&Path) -> bool) -> impl Iterator<Item = PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut files: Vec<_> = entries.map(|entry| entry.path()).collect();
-    files.retain(|path| path.is_file() && wanted(path));
-    files.sort();
-    files.into_iter()
-}
-
-fn read(path: &Path, cron: bool) -> Result<Wishes, String> {
-    let size = path.metadata().map_err(|e| e.to_string())?.len();
-    if size > MOST_BYTES {
-        return Err(format!("has {size} bytes, at most {MOST_BYTES} may be"));
-    }
-    let text = std::fs::read_to_string(path).map_err(|e| e.to_string())?;
-    match cron {
-        true => read_crontab(path, &text),
-        false => read_manifest(&text),
-    }
-}
-
 fn read_manifest(text: &str) -> Result<Wishes, String> {
     let documents = serde_yaml_ng::Deserializer::from_str(text);
     let documents = documents.map(serde_json::Value::deserialize);
@@ -331,6 +412,10 @@ fn read_manifest(text: &str) -> Result<Wishes, String> {
     // The parser names line and column.
     let documents = documents.map_err(|e| e.to_string())?;
     let all = manifest::read(documents).map_err(|problems| {
+        let words: Vec<_> = problems.iter().map(|it| it.to_string()).collect();
+        words.join("; ")
+    })?;
+    all.only_in(&Tenant::system()).map_err(|problems| {
         let words: Vec<_> = problems.iter().map(|it| it.to_string()).collect();
         words.join("; ")
     })?;
@@ -342,7 +427,7 @@ fn read_manifest(text: &str) -> Result<Wishes, String> {
 }
 
 fn read_crontab(path: &Path, text: &str) -> Result<Wishes, String> {
-    if let Some(words) = other_cron() {
+    if let Some(words) = other_cron::look() {
         return Err(words);
     }
     let lines = crontab::read(text, true, &zone()).map_err(|problems| {

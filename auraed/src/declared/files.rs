@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which files there are, and what is in them. What they say is done as root, so only what root
+//! has written is taken: a regular file with one name, of root or the daemon's user, that neither
+//! group nor others may write, in a folder of which the same is true. It is opened once, follows no
+//! link, and all of that is asked of what was opened.
+//!
+//! That something can't be read is told apart from its absence: what isn't known changes nothing.
+//! Called by `declared`, off the async threads.
+
+use std::ffi::{CStr, OsStr};
+use std::fs::File;
+use std::io::{ErrorKind, Read as _};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{self, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+/// The largest file, in bytes.
+pub(super) const MOST_BYTES: u64 = 1 << 20;
+/// Who else may not write: the group, and others.
+const OTHERS_WRITE: u32 = 0o022;
+
+/// A file that is there.
+pub(super) struct Found {
+    pub(super) path: PathBuf,
+    /// A crontab, with a column of users; a manifest otherwise.
+    pub(super) cron: bool,
+    /// What it says, or why that isn't taken.
+    pub(super) text: Result<String, String>,
+}
+
+/// All that was looked at.
+#[derive(Default)]
+pub(super) struct Seen {
+    /// In the order of their names.
+    pub(super) found: Vec<Found>,
+    /// Folders and files of which it isn't known what they are; why.
+    pub(super) unknown: Vec<(PathBuf, String)>,
+}
+
+/// Looks at a folder of manifests (empty: there is none), and at crontabs: files, or folders of
+/// them. `before`: whether there were files in what is now not there.
+pub(super) fn see(manifests: &Path, crontabs: &[PathBuf], before: impl Fn(&Path) -> bool) -> Seen {
+    let mut seen = Seen::default();
+    if !manifests.as_os_str().is_empty() {
+        seen.add(manifests, false, in_folder(manifests, is_manifest));
+    }
+    for given in crontabs {
+        let all = match given.metadata() {
+            Ok(of) if of.is_dir() => in_folder(given, is_crontab),
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error.to_string()),
+            Err(_) if before(given) => Err("the folder is not there any more".to_owned()),
+            Ok(_) | Err(_) => by_itself(given),
+        };
+        seen.add(given, true, all);
+    }
+    seen
+}
+
+type Texts = Vec<(PathBuf, Result<String, String>)>;
+
+impl Seen {
+    fn add(&mut self, source: &Path, cron: bool, all: Result<Texts, String>) {
+        match all {
+            Ok(all) => {
+                self.found.extend(
+                    all.into_iter()
+                        .map(|(path, text)| Found { path, cron, text }),
+                )
+            }
+            Err(words) => self.unknown.push((source.to_owned(), words)),
+        }
+    }
+}
+
+fn is_manifest(name: &OsStr) -> bool {
+    let end = Path::new(name).extension().and_then(OsStr::to_str);
+    matches!(end, Some("yaml" | "yml" | "json"))
+}
+
+/// As run-parts has it: no file of an editor or a package manager.
+fn is_crontab(name: &OsStr) -> bool {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
+    name.as_bytes().iter().all(plain)
+}
+
+fn in_folder(folder: &Path, wanted: impl Fn(&OsStr) -> bool) -> Result<Texts, String> {
+    let open = open_folder(folder)?;
+    let mut names = Vec::new();
+    for entry in fs::Dir::read_from(&open).map_err(said)? {
+        let entry = entry.map_err(said)?;
+        let name = os(entry.file_name()).to_owned();
+        if wanted(&name) {
+            names.push(name);
+        }
+    }
+    names.sort();
+    let mut all = Vec::new();
+    for name in names {
+        let text = match read(&open, &name) {
+            // A folder below it is none of ours.
+            Ok(Read::Folder) => continue,
+            // It went just now; that is told, and the next look knows.
+            Ok(Read::Absent) => Err("went while it was looked at".to_owned()),
+            Ok(Read::Text(text)) => Ok(text),
+            Err(words) => Err(words),
+        };
+        all.push((folder.join(name), text));
+    }
+    Ok(all)
+}
+
+/// One file that the configuration names.
+fn by_itself(path: &Path) -> Result<Texts, String> {
+    let parent = path.parent().filter(|it| !it.as_os_str().is_empty());
+    let open = open_folder(parent.unwrap_or(Path::new(".")))?;
+    let name = path.file_name().ok_or("has no name")?;
+    let text = match read(&open, name) {
+        Ok(Read::Absent) => return Ok(Vec::new()),
+        Ok(Read::Folder) => return Err("became a folder while it was looked at".to_owned()),
+        Ok(Read::Text(text)) => Ok(text),
+        Err(words) => Err(words),
+    };
+    Ok(vec![(path.to_owned(), text)])
+}
+
+fn open_folder(path: &Path) -> Result<OwnedFd, String> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let at = |e: Errno| format!("{}: {}", path.display(), said(e));
+    let open = fs::open(path, flags, Mode::empty()).map_err(at)?;
+    let stat = fs::fstat(&open).map_err(at)?;
+    of_root(&stat).map_err(|words| format!("the folder {} {words}", path.display()))?;
+    Ok(open)
+}
+
+enum Read {
+    Text(String),
+    Folder,
+    Absent,
+}
+
+fn read(folder: impl AsFd, name: &OsStr) -> Result<Read, String> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let open = match fs::openat(folder, name, flags, Mode::empty()) {
+        Ok(open) => open,
+        Err(Errno::NOENT) => return Ok(Read::Absent),
+        Err(Errno::LOOP) => {
+            return Err("is a symbolic link: put the file itself there".to_owned());
+        }
+        Err(error) => return Err(said(error)),
+    };
+    let stat = fs::fstat(&open).map_err(said)?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => {}
+        FileType::Directory => return Ok(Read::Folder),
+        _ => return Err("is not a regular file".to_owned()),
+    }
+    of_root(&stat)?;
+    if stat.st_nlink != 1 {
+        let links = stat.st_nlink;
+        return Err(format!("has {links} names (hard links): copy it instead"));
+    }
+    let mut bytes = Vec::new();
+    let mut some = File::from(open).take(MOST_BYTES + 1);
+    some.read_to_end(&mut bytes).map_err(|e| e.to_string())?;
+    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > MOST_BYTES {
+        return Err(format!("has more than {MOST_BYTES} bytes"));
+    }
+    let text = String::from_utf8(bytes).map_err(|e| e.to_string())?;
+    Ok(Read::Text(text))
+}
+
+/// Nobody but root, or who the daemon runs as, has a say in it.
+fn of_root(stat: &Stat) -> Result<(), String> {
+    let (owner, own) = (stat.st_uid, rustix::process::geteuid().as_raw());
+    if owner != 0 && owner != own {
+        return Err(format!(
+            "belongs to user {owner}, and what it says is done as root: chown it to root"
+        ));
+    }
+    let mode = stat.st_mode & 0o7777;
+    match mode & OTHERS_WRITE {
+        0 => Ok(()),
+        _ => Err(format!(
+            "has mode {mode:04o}, and what it says is done as root: chmod go-w it"
+        )),
+    }
+}
+
+fn os(name: &CStr) -> &OsStr {
+    OsStr::from_bytes(name.to_bytes())
+}
+
+fn said(error: Errno) -> String {
+    std::io::Error::from(error).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    fn set_mode(path: &Path, mode: u32) {
+        std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    }
+
+    fn write(path: &Path) {
+        std::fs::write(path, "text").unwrap();
+        set_mode(path, 0o644);
+    }
+
+    fn seen(seen: &Seen) -> Vec<Result<&str, &str>> {
+        let texts = seen.found.iter();
+        texts
+            .map(|it| it.text.as_deref().map_err(String::as_str))
+            .collect()
+    }
+
+    #[test]
+    fn only_what_nobody_else_could_have_written_is_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        write(&at("a.yaml"));
+        write(&at("b.yaml"));
+        set_mode(&at("b.yaml"), 0o664);
+        symlink(at("a.yaml"), at("c.yaml")).unwrap();
+        write(&at("d"));
+        std::fs::hard_link(at("d"), at("d.yaml")).unwrap();
+        write(&at("e.yaml"));
+        let larger = vec![b'#'; usize::try_from(MOST_BYTES).unwrap() + 1];
+        std::fs::write(at("e.yaml"), larger).unwrap();
+        std::fs::create_dir(at("f.yaml")).unwrap();
+        let pipe = FileType::Fifo;
+        fs::mknodat(fs::CWD, at("g.yaml"), pipe, Mode::RUSR, 0).unwrap();
+        let all = see(folder.path(), &[], |_| false);
+        let wanted = [
+            "mode 0664",
+            "symbolic link",
+            "2 names",
+            "more than",
+            "regular",
+        ];
+        let [first, rest @ ..] = &seen(&all)[..] else {
+            panic!("nothing was seen: {:?}", all.unknown);
+        };
+        assert_eq!(*first, Ok("text"));
+        assert_eq!(rest.len(), wanted.len(), "{rest:?}");
+        for (said, wanted) in rest.iter().zip(wanted) {
+            assert!(said.is_err_and(|it| it.contains(wanted)), "{said:?}");
+        }
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(at("a.yaml"), Some(1000), None).unwrap();
+            let all = see(folder.path(), &[], |_| false);
+            assert!(seen(&all)[0].is_err_and(|it| it.contains("user 1000")));
+        }
+        set_mode(folder.path(), 0o777);
+        let all = see(folder.path(), &[], |_| false);
+        assert!(all.found.is_empty() && all.unknown[0].1.contains("mode 0777"));
+    }
+
+    #[test]
+    fn what_can_not_be_read_is_not_taken_for_empty() {
+        let folder = tempfile::tempdir().unwrap();
+        let (gone, file) = (folder.path().join("gone"), folder.path().join("cron"));
+        let none = Path::new("");
+        // A folder that isn't there, of whichever kind, is not known.
+        assert_eq!(see(&gone, &[], |_| false).unknown.len(), 1);
+        let inside = [gone.join("crontab")];
+        assert_eq!(see(none, &inside, |_| false).unknown.len(), 1);
+        assert_eq!(see(none, &[gone.clone()], |_| true).unknown.len(), 1);
+        // A file that isn't there in a folder that is has gone.
+        let all = see(none, &[file.clone()], |_| false);
+        assert!(all.found.is_empty() && all.unknown.is_empty());
+        // A file where a folder is wanted.
+        write(&file);
+        assert_eq!(see(&file, &[], |_| false).unknown.len(), 1);
+        let all = see(none, &[file], |_| false);
+        assert_eq!(seen(&all), [Ok("text")]);
+    }
+}
