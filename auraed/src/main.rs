@@ -19,6 +19,7 @@ mod images;
 mod listen;
 mod meters;
 mod net;
+mod plugin;
 mod pods;
 mod reserve;
 mod rpc;
@@ -78,6 +79,11 @@ fn run(arguments: Arguments, machine: bool) -> anyhow::Result<ExitCode> {
             group,
             options,
         } => Ok(unpack::run(parent, &group, &options)),
+        Role::Plugin {
+            parent,
+            group,
+            program,
+        } => Ok(plugin::run(parent, group.as_deref(), &program)),
         // Only with a flag before it, which that role doesn't know: see `main`.
         Role::Oci { .. } => anyhow::bail!("`oci` comes first: auraed oci …"),
         Role::Config { output } => print_config(&common, &output),

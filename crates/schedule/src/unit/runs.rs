@@ -113,6 +113,7 @@ impl Runs {
             request_id: None,
             wait_for: WaitFor::Started,
             annex: None,
+            for_a_member: false,
         };
         let effects = vec![Effect::on(RUN_CELL, &path), Effect::on(REMOVE, &path)];
         let permit = self.identity.node_permit(effects).map_err(Error::from)?;
@@ -258,7 +259,7 @@ pub(crate) fn end(object: &Object) -> End {
 /// The process of an executable that goes on.
 pub(crate) fn pid(object: &Object) -> Option<u32> {
     match object {
-        Object::Executable(executable) => executable.pid.and_then(|it| u32::try_from(it).ok()),
+        Object::Executable(executable) => executable.pid,
         Object::Cell(_) => None,
     }
 }
