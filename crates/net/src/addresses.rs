@@ -3,8 +3,8 @@
 //! reserve for the node. Pure; [`crate::settings::Settings`] makes addresses of the numbers.
 //!
 //! A number that was given back is given out again as late as the range allows: who still sends to
-//! an address that is gone should meet nobody, not the next tenant. For the same reason it rests for
-//! a while: another tenant gets it neither by its number nor, as long as any other is free, by
+//! an address that is gone should meet nobody, not the next tenant. For the same reason it rests
+//! for a while: another tenant gets it neither by its number nor, as long as any other is free, by
 //! chance.
 
 use std::collections::{BTreeMap, HashMap};
@@ -94,8 +94,8 @@ impl Pool {
         u32::try_from(self.given.len()).unwrap_or(u32::MAX)
     }
 
-    /// Takes the free number that has been free for the longest, as far as the range tells: one that
-    /// rests for another tenant only where there is no other.
+    /// Takes the free number that has been free for the longest, as far as the range tells: one
+    /// that rests for another tenant only where there is no other.
     ///
     /// # Errors
     /// The tenant, or the pool, has none left.

@@ -39,8 +39,8 @@ pub(crate) fn check_debug(
     }
 }
 
-/// Whether the caller may connect to ports of a pod of that spec: those of one on the node's network
-/// are the node's own, those of its loopback address among them.
+/// Whether the caller may connect to ports of a pod of that spec: those of one on the node's
+/// network are the node's own, those of its loopback address among them.
 pub(crate) fn check_dial(permit: &Permit, spec: &PodSpec) -> Result<(), Error> {
     match permit.is_administrator() {
         true => Ok(()),
