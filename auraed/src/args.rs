@@ -70,6 +70,18 @@ pub(crate) enum Role {
         /// What to unpack, as JSON
         options: String,
     },
+    /// Start a plugin of CNI; started by the daemon, not by hand
+    #[command(hide = true)]
+    Plugin {
+        /// The daemon's process id
+        #[arg(long, value_name = "PID")]
+        parent: i32,
+        /// The cgroup to run it in
+        #[arg(long, value_name = "DIR")]
+        group: Option<PathBuf>,
+        /// The plugin
+        program: PathBuf,
+    },
     /// Be an OCI runtime: run the containers of bundles (`auraed oci --help`)
     #[command(disable_help_flag = true)]
     Oci {

@@ -20,6 +20,7 @@ mod listen;
 mod meters;
 mod net;
 mod other_cron;
+mod plugin;
 mod pods;
 mod reserve;
 mod rpc;
@@ -79,6 +80,11 @@ fn run(arguments: Arguments, machine: bool) -> anyhow::Result<ExitCode> {
             group,
             options,
         } => Ok(unpack::run(parent, &group, &options)),
+        Role::Plugin {
+            parent,
+            group,
+            program,
+        } => Ok(plugin::run(parent, group.as_deref(), &program)),
         // Only with a flag before it, which that role doesn't know: see `main`.
         Role::Oci { .. } => anyhow::bail!("`oci` comes first: auraed oci …"),
         Role::Config { output } => print_config(&common, &output),

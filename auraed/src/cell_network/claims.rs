@@ -3,14 +3,13 @@
 //! two know nothing of each other, and a connection must not be led to either by chance.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use model::error::{Error, Reason};
 use model::name::Uid;
-use model::network::{Protocol, PublishedPort};
+use model::network::PublishedPort;
 
-use super::words::{port_in_use, port_taken};
+use super::words::{host_port, port_in_use, port_taken, refused};
 
 type Ports = Arc<Mutex<HashMap<Uid, (By, Vec<PublishedPort>)>>>;
 
@@ -58,7 +57,7 @@ impl Claims {
         Ok(self.claim(uid))
     }
 
-    /// What a cell that lives has is its own.
+    /// What a cell that lives has, or that is to be removed yet, is its own.
     pub(super) fn of_living(&self, uid: Uid, by: By, ports: Vec<PublishedPort>) -> Claim {
         lock(&self.0).insert(uid, (by, ports));
         self.claim(uid)
@@ -81,45 +80,35 @@ impl Drop for Claim {
 ///
 /// # Errors
 /// `PERMISSION_DENIED` where no administrator asks, `CONFLICT` where a program of the node listens.
-pub(super) fn check_plugins(ports: &[PublishedPort], by_administrator: bool) -> Result<(), Error> {
-    if !ports.is_empty() && !by_administrator {
+pub(super) async fn check_plugins(
+    ports: &[PublishedPort],
+    by_administrator: bool,
+) -> Result<(), Error> {
+    if ports.is_empty() {
+        return Ok(());
+    }
+    if !by_administrator {
         let message = "ports that plugins of CNI publish are for administrators of the node";
         let error = Error::new(Reason::PermissionDenied, message);
         return Err(error
             .field("cell.spec.network.ports")
             .hint("publish ports on the bridge: mode BRIDGE (--net bridge)"));
     }
-    match ports.iter().find(|port| listens(port)) {
-        Some(port) => Err(port_in_use(&format!(
-            "{}/{}",
-            port.host_port,
-            port.protocol.as_str()
-        ))),
+    // The kernel's list of listeners: to try would be to listen there oneself for a moment.
+    let ports: Vec<_> = ports.iter().map(|port| host_port(port, true)).collect();
+    let looked = tokio::task::spawn_blocking(move || ::net::listened_on(&ports)).await;
+    let found = looked.map_err(|error| Error::internal(error.to_string()))?;
+    match found.map_err(refused)? {
+        Some(port) => Err(port_in_use(&port.to_string())),
         None => Ok(()),
     }
-}
-
-/// Whether a program of the node has the port. What can't be tried isn't known to be taken.
-fn listens(port: &PublishedPort) -> bool {
-    let every = [
-        IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-        IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-    ];
-    let addresses = port.address.map_or(every.to_vec(), |one| vec![one]);
-    addresses.iter().any(|address| {
-        let at = SocketAddr::new(*address, port.host_port);
-        let tried = match port.protocol {
-            Protocol::Tcp => TcpListener::bind(at).map(drop),
-            Protocol::Udp => UdpSocket::bind(at).map(drop),
-            Protocol::Sctp => return false,
-        };
-        tried.is_err_and(|error| error.kind() == std::io::ErrorKind::AddrInUse)
-    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::network::Protocol;
+    use std::net::{IpAddr, Ipv4Addr, TcpListener};
 
     #[test]
     fn a_port_is_one_cells_until_that_is_gone() {
@@ -145,8 +134,8 @@ mod tests {
         claims.take(two, bridge, vec![port(8080)]).unwrap();
     }
 
-    #[test]
-    fn a_port_with_a_listener_is_no_plugins() {
+    #[tokio::test]
+    async fn a_port_with_a_listener_is_no_plugins() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = PublishedPort {
             protocol: Protocol::Tcp,
@@ -155,10 +144,10 @@ mod tests {
             port: 80,
         };
         let ports = [port];
-        let refused = check_plugins(&ports, true).unwrap_err();
+        let refused = check_plugins(&ports, true).await.unwrap_err();
         assert_eq!(refused.reason, Reason::Conflict);
-        let refused = check_plugins(&ports, false).unwrap_err();
+        let refused = check_plugins(&ports, false).await.unwrap_err();
         assert_eq!(refused.reason, Reason::PermissionDenied);
-        check_plugins(&[], false).unwrap();
+        check_plugins(&[], false).await.unwrap();
     }
 }

@@ -31,10 +31,6 @@ pub(super) struct Plugged {
 }
 
 impl Has {
-    pub(super) fn interfaces(&self) -> u64 {
-        u64::from(self.bridge.is_some()) + self.cni.len() as u64
-    }
-
     pub(super) fn ports(&self) -> Vec<PublishedPort> {
         super::words::shown(self).ports
     }

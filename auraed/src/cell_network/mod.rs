@@ -9,14 +9,17 @@
 mod claims;
 mod kept;
 mod names;
+mod places;
 mod plugins;
 mod settings;
 mod words;
 
 use std::collections::HashMap;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use ::net::cni::Namespace;
 use ::net::{Network, Started};
 use futures_util::future::BoxFuture;
 use model::error::{Error, Reason};
@@ -36,6 +39,9 @@ use words::{DISABLED, no_network, refused, request, said, shown};
 
 /// A network that could not be begun is tried again after this, where a cell wants it.
 const AGAIN: Duration = Duration::from_secs(10);
+
+/// For how long a cell's end waits for its plugins. They go on beside it.
+const HELD: Duration = Duration::from_secs(10);
 
 /// The network of the node's cells. Clones share it.
 #[derive(Clone)]
@@ -60,8 +66,18 @@ struct Cell {
     has: Has,
     /// The cell is no more. What it had counts until it is away.
     ended: bool,
-    _taken: Vec<Taken>,
-    _claim: Claim,
+    bridge: Share,
+    plugins: Share,
+    /// For its plugins: one that something else holds doesn't go with the cell's processes, and
+    /// what is in it doesn't either. None where it could not be opened again after a restart.
+    netns: Option<OwnedFd>,
+}
+
+/// What one part of a cell's network counts for, until that part is away.
+#[derive(Default)]
+struct Share {
+    taken: Vec<Taken>,
+    claim: Option<Claim>,
 }
 
 impl CellNetwork {
@@ -101,6 +117,7 @@ impl CellNetwork {
 
     /// Has plugins remove what they have added to cells that aren't there any more, or were in the
     /// making when the last daemon died. Nothing waits for it: ids of cells are never given again.
+    /// It counts for its tenant until it is done.
     fn collect(&self) {
         let found = self.0.plugins.cells();
         let found = found.inspect_err(|error| tracing::error!(%error, "networks of CNI"));
@@ -108,13 +125,34 @@ impl CellNetwork {
         let gone = found.unwrap_or_default().into_iter();
         for uid in gone.filter(|uid| living.get(uid).is_none_or(|cell| cell.has.cni.is_empty())) {
             tracing::info!(%uid, "plugins remove a cell's network that is of no living cell");
-            self.clone().unplug(Tenant::system(), uid);
+            let owed = self.0.plugins.owed(uid);
+            let share = self.share(&owed.tenant, owed.interfaces, owed.ports.len());
+            // A cell of the bridge that lives has its own claim by that uid.
+            let claim = (!owed.ports.is_empty())
+                .then(|| self.0.claims.of_living(uid, By::Plugins, owed.ports));
+            let share = Share { claim, ..share };
+            self.clone()
+                .unplug(owed.tenant, uid, Namespace::Gone, share);
         }
     }
 
     /// Beside, until it is done.
-    fn unplug(self, tenant: Tenant, uid: Uid) {
-        tokio::spawn(async move { self.0.plugins.remove_at_last(&tenant, uid).await });
+    fn unplug(self, tenant: Tenant, uid: Uid, netns: Namespace, share: Share) {
+        tokio::spawn(async move {
+            self.0.plugins.remove_at_last(&tenant, uid, &netns).await;
+            drop(share);
+        });
+    }
+
+    /// What is there counts, also beyond a quota.
+    fn share(&self, tenant: &Tenant, interfaces: u64, ports: usize) -> Share {
+        Share {
+            taken: vec![
+                self.0.addresses.count(tenant, interfaces),
+                self.0.ports.count(tenant, ports as u64),
+            ],
+            claim: None,
+        }
     }
 
     /// Why cells can't be attached, as far as it is known: for the node's features.
@@ -130,16 +168,22 @@ impl CellNetwork {
 
     /// What lives counts, also beyond a quota that was lowered meanwhile.
     fn counted(&self, uid: Uid, has: Has) -> Cell {
-        let ports = has.ports();
-        let taken = vec![
-            self.0.addresses.count(&has.tenant, has.interfaces()),
-            self.0.ports.count(&has.tenant, ports.len() as u64),
-        ];
+        let (ports, by) = (has.ports(), by_of(&has));
+        let of = |part: By| if by == part { ports.len() } else { 0 };
+        let on_bridge = u64::from(has.bridge.is_some());
+        let mut bridge = self.share(&has.tenant, on_bridge, of(By::Bridge));
+        let mut plugins = self.share(&has.tenant, has.cni.len() as u64, of(By::Plugins));
+        let leads = match by {
+            By::Bridge => &mut bridge,
+            By::Plugins => &mut plugins,
+        };
+        leads.claim = Some(self.0.claims.of_living(uid, by, ports));
         Cell {
-            _claim: self.0.claims.of_living(uid, by_of(&has), ports),
             has,
             ended: false,
-            _taken: taken,
+            bridge,
+            plugins,
+            netns: None,
         }
     }
 
@@ -235,25 +279,21 @@ impl CellNetwork {
     async fn attach_now(self, attach: Attach) -> Result<Attached, Error> {
         let (uid, tenant) = (attach.uid, attach.tenant.clone());
         let plan = self.0.plugins.plan(&attach.network)?;
-        let ports = &attach.network.ports;
+        let (bridge, plugins) = self.shares(&attach, &plan)?;
         if !plan.bridge {
-            claims::check_plugins(ports, attach.on_loopback)?;
+            claims::check_plugins(&attach.network.ports, attach.on_loopback).await?;
         }
-        let interfaces = plan.cni.len() as u64 + u64::from(plan.bridge);
-        let mut taken = vec![self.0.addresses.take(&tenant, interfaces)?];
-        if !ports.is_empty() {
-            taken.push(self.0.ports.take(&tenant, ports.len() as u64)?);
-        }
-        let by = match plan.bridge {
-            true => By::Bridge,
-            false => By::Plugins,
+        let netns = match plan.cni.is_empty() {
+            true => None,
+            false => Some(attach.netns.try_clone()),
         };
-        let claim = self.0.claims.take(uid, by, ports.clone())?;
+        let netns = netns.transpose();
+        let netns = netns.map_err(|e| Error::internal(format!("the cell's network: {e}")))?;
         let has = match self.make(attach, plan).await {
             Ok(has) => has,
             Err(error) => {
                 // What plugins could not take back at once goes on to count.
-                self.clone().give_up(tenant, uid, taken, claim);
+                self.clone().give_up(tenant, uid, netns, plugins);
                 return Err(error);
             }
         };
@@ -261,11 +301,36 @@ impl CellNetwork {
         let cell = Cell {
             has,
             ended: false,
-            _taken: taken,
-            _claim: claim,
+            bridge,
+            plugins,
+            netns,
         };
         self.cells().insert(uid, cell);
         Ok(shown)
+    }
+
+    /// Takes what the two parts of a cell's network count for.
+    fn shares(&self, attach: &Attach, plan: &Plan) -> Result<(Share, Share), Error> {
+        let (mut bridge, mut plugins) = (Share::default(), Share::default());
+        let (tenant, ports) = (&attach.tenant, &attach.network.ports);
+        if plan.bridge {
+            bridge.taken.push(self.0.addresses.take(tenant, 1)?);
+        }
+        if !plan.cni.is_empty() {
+            let count = plan.cni.len() as u64;
+            plugins.taken.push(self.0.addresses.take(tenant, count)?);
+        }
+        let (leads, by) = match plan.bridge {
+            true => (&mut bridge, By::Bridge),
+            false => (&mut plugins, By::Plugins),
+        };
+        if !ports.is_empty() {
+            leads
+                .taken
+                .push(self.0.ports.take(tenant, ports.len() as u64)?);
+        }
+        leads.claim = Some(self.0.claims.take(attach.uid, by, ports.clone())?);
+        Ok((bridge, plugins))
     }
 
     /// Makes the interfaces, and keeps what they are.
@@ -307,43 +372,64 @@ impl CellNetwork {
     }
 
     /// Has plugins take back what a failed attachment has left, which counts until then.
-    fn give_up(self, tenant: Tenant, uid: Uid, taken: Vec<Taken>, claim: Claim) {
-        tokio::spawn(async move {
-            if self.0.plugins.cells().is_ok_and(|all| all.contains(&uid)) {
-                self.0.plugins.remove_at_last(&tenant, uid).await;
-            }
-            drop((taken, claim));
-        });
+    fn give_up(self, tenant: Tenant, uid: Uid, netns: Option<OwnedFd>, share: Share) {
+        // What can't be looked at may have left something.
+        let found = self.0.plugins.cells();
+        if !found.is_ok_and(|all| !all.contains(&uid)) {
+            self.unplug(tenant, uid, namespace(netns), share);
+        }
     }
 
     async fn detach_now(self, uid: Uid) {
         // Nobody else has this uid: what isn't there was never attached. It is noted before the
         // network is looked for: one that is being begun meanwhile sees it afterwards.
-        let has = match self.cells().get_mut(&uid) {
+        let (has, netns) = match self.cells().get_mut(&uid) {
             Some(cell) => {
                 cell.ended = true;
-                cell.has.clone()
+                (cell.has.clone(), cell.netns.take())
             }
             None => return,
         };
-        if !has.cni.is_empty()
-            && let Err(error) = self.0.plugins.remove(&has.tenant, uid).await
-        {
-            // Its file stays, and what it has counts, until they can.
-            tracing::error!(%uid, %error, "plugins can't remove the network of a cell yet");
-            tokio::spawn(async move {
-                self.0.plugins.remove_at_last(&has.tenant, uid).await;
-                self.without_plugins(uid, &has).await;
-            });
-            return;
-        }
-        self.without_plugins(uid, &has).await;
+        // The bridge's part waits for no plugin: its addresses and ports are free without them.
+        let bridge = self.without_bridge(uid, &has);
+        let plugins = self.without_plugins(uid, &has, netns);
+        tokio::join!(bridge, plugins);
     }
 
-    /// What is left of a cell when plugins have nothing of it any more.
-    async fn without_plugins(&self, uid: Uid, has: &Has) {
+    /// Has plugins remove what is theirs. It goes on beside when it takes long or fails; its file
+    /// stays until then, and what it has counts.
+    async fn without_plugins(&self, uid: Uid, has: &Has, netns: Option<OwnedFd>) {
+        if has.cni.is_empty() {
+            self.is_without(uid, |_| {});
+            return;
+        }
+        let (network, tenant) = (self.clone(), has.tenant.clone());
+        let tried = tokio::spawn(async move {
+            let netns = namespace(netns);
+            let is_gone = |cell: &mut Cell| {
+                cell.has.cni.clear();
+                cell.plugins = Share::default();
+            };
+            let removed = network.0.plugins.remove(&tenant, uid, &netns).await;
+            let Err(error) = removed else {
+                network.is_without(uid, is_gone);
+                return;
+            };
+            let error = said(&error);
+            tracing::error!(%uid, error, "plugins can't remove the network of a cell yet");
+            tokio::spawn(async move {
+                let plugins = &network.0.plugins;
+                plugins.remove_at_last(&tenant, uid, &netns).await;
+                network.is_without(uid, is_gone);
+            });
+        });
+        if tokio::time::timeout(HELD, tried).await.is_err() {
+            tracing::warn!(%uid, "the cell's end doesn't wait for its network's plugins");
+        }
+    }
+
+    async fn without_bridge(&self, uid: Uid, has: &Has) {
         if has.bridge.is_none() {
-            self.forget(uid);
             return;
         }
         match self.works().await {
@@ -354,13 +440,30 @@ impl CellNetwork {
         }
     }
 
+    /// A part of an ended cell's network is away; with the last one it is forgotten.
+    fn is_without(&self, uid: Uid, note: impl FnOnce(&mut Cell)) {
+        let is_over = match self.cells().get_mut(&uid) {
+            Some(cell) => {
+                note(cell);
+                cell.has.bridge.is_none() && cell.has.cni.is_empty()
+            }
+            None => false,
+        };
+        if is_over {
+            self.forget(uid);
+        }
+    }
+
     async fn take_away(&self, network: &Network, uid: Uid) {
         if let Err(error) = network.detach(uid).await {
             // Its addresses stay taken, in `net` and here, and the next daemon removes it.
             tracing::error!(%uid, %error, "the network of a cell stays behind");
             return;
         }
-        self.forget(uid);
+        self.is_without(uid, |cell| {
+            cell.has.bridge = None;
+            cell.bridge = Share::default();
+        });
     }
 
     fn forget(&self, uid: Uid) {
@@ -375,6 +478,10 @@ impl CellNetwork {
     fn failed(&self) -> MutexGuard<'_, Option<(String, Instant)>> {
         self.0.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn namespace(netns: Option<OwnedFd>) -> Namespace {
+    netns.map_or(Namespace::Gone, Namespace::Fd)
 }
 
 fn by_of(has: &Has) -> By {

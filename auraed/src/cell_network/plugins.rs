@@ -7,21 +7,26 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::net::cni::{Added, Attachment, Cni, Namespace, Settings};
+use ::net::cni::{Added, Apart, Attachment, Cni, Namespace, Settings};
+use kernel::cgroup::Cgroup;
 use model::error::{Error, Reason};
 use model::name::{Tenant, Uid};
-use model::network::{CniNetwork, FIRST_INTERFACE, Mode, Network};
+use model::network::{CniNetwork, FIRST_INTERFACE, Mode, Network, PublishedPort};
 use runtime::ports::Attach;
 use serde_json::Map;
-use tenants::Turns;
+use tokio::sync::OnceCell;
 
 use super::CellNetworkConfig;
 use super::kept::Plugged;
+use super::places::Places;
 use super::words::{self, CNI, plugins_refused};
 
-/// How many cells are being attached by plugins at once, in turns by tenant; the same again are
-/// detached. A plugin that hangs has its place until its time is over.
-const AT_ONCE: usize = 8;
+/// The argument that says whose a cell is.
+const TENANT: &str = "K8S_POD_NAMESPACE";
+/// The group of what plugins run in, in the node's own beside the daemon's.
+const GROUP: &str = "_plugins";
+/// How long what an earlier daemon's plugins have left may take to go.
+const GOING: Duration = Duration::from_secs(30);
 
 /// The first of the times after which what could not be removed is tried again; then it doubles.
 const AGAIN: Duration = Duration::from_secs(10);
@@ -45,9 +50,12 @@ pub(super) struct Plugins(Arc<Inner>);
 struct Inner {
     /// Empty: the bridge.
     default: String,
+    /// As configured: enough for who runs no plugin.
     settings: Settings,
-    adding: Turns,
-    removing: Turns,
+    /// With the group of plugins, emptied of what an earlier daemon's have left.
+    settled: OnceCell<Settings>,
+    adding: Places,
+    removing: Places,
 }
 
 impl Plugins {
@@ -60,9 +68,11 @@ impl Plugins {
                 plugins: config.cni_plugins.clone(),
                 cache: folder,
                 timeout: Duration::from_secs(config.cni_timeout),
+                apart: None,
             },
-            adding: Turns::new(AT_ONCE),
-            removing: Turns::new(AT_ONCE),
+            settled: OnceCell::new(),
+            adding: Places::default(),
+            removing: Places::default(),
         }))
     }
 
@@ -110,12 +120,9 @@ impl Plugins {
         let name = &wanted.name;
         let refused = |error: ::net::cni::Error| plugins_refused(name, &error);
         let _turn = self.0.adding.take(&attach.tenant).await;
-        let network = Cni::named(self.0.settings.clone(), name).await;
-        let network = network.map_err(refused)?.ok_or_else(|| {
-            let folder = self.0.settings.configurations.display();
-            let message = format!("no file in {folder} has a network {name} of CNI");
-            Error::new(Reason::Unsupported, message).field(CNI)
-        })?;
+        let settings = self.settled().await.map_err(refused)?;
+        let network = Cni::named(settings, name).await.map_err(refused)?;
+        let network = network.map_err(|rejected| self.no_network(name, &rejected))?;
         let ports = match first {
             true => attach.network.ports.clone(),
             false => Vec::new(),
@@ -136,7 +143,7 @@ impl Plugins {
                 .collect(),
             arguments: vec![
                 ("IgnoreUnknown".to_owned(), "1".to_owned()),
-                ("K8S_POD_NAMESPACE".to_owned(), attach.tenant.to_string()),
+                (TENANT.to_owned(), attach.tenant.to_string()),
                 ("K8S_POD_UID".to_owned(), attach.uid.to_string()),
             ],
             capabilities: Map::new(),
@@ -148,17 +155,38 @@ impl Plugins {
         })
     }
 
+    /// What is wrong with files of others is the administrator's to read, not the asker's.
+    fn no_network(&self, name: &str, rejected: &[::net::cni::Rejected]) -> Error {
+        for file in rejected {
+            let (error, file) = (words::said(&file.error), file.file.display());
+            tracing::warn!(%file, error, "a configuration of CNI can't be worked with");
+        }
+        let folder = self.0.settings.configurations.display();
+        let mut message = format!("no file in {folder} has a network {name} of CNI");
+        if !rejected.is_empty() {
+            message.push_str("; some can't be worked with: the node's log says which");
+        }
+        Error::new(Reason::Unsupported, message).field(CNI)
+    }
+
     /// Has plugins remove all that they have added to a cell that is no more, or is to be none.
-    pub(super) async fn remove(&self, tenant: &Tenant, uid: Uid) -> ::net::cni::Result<()> {
+    pub(super) async fn remove(
+        &self,
+        tenant: &Tenant,
+        uid: Uid,
+        netns: &Namespace,
+    ) -> ::net::cni::Result<()> {
         let _turn = self.0.removing.take(tenant).await;
-        self.added()?.remove(&uid.to_string()).await
+        let added = Added::open(self.settled().await?)?;
+        added.remove(&uid.to_string(), netns).await
     }
 
     /// The same, until it is done.
-    pub(super) async fn remove_at_last(&self, tenant: &Tenant, uid: Uid) {
+    pub(super) async fn remove_at_last(&self, tenant: &Tenant, uid: Uid, netns: &Namespace) {
         let mut pause = AGAIN;
-        while let Err(error) = self.remove(tenant, uid).await {
-            tracing::error!(%uid, %error, "the plugins of a cell's network can't remove it yet");
+        while let Err(error) = self.remove(tenant, uid, netns).await {
+            let error = words::said(&error);
+            tracing::error!(%uid, error, "the plugins of a cell's network can't remove it yet");
             // A plugin that could not do it tells nobody when it can.
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(AT_MOST);
@@ -170,13 +198,82 @@ impl Plugins {
         if !self.0.settings.cache.is_dir() {
             return Ok(Vec::new());
         }
-        let cells = self.added()?.cells()?;
+        let cells = Added::open(self.0.settings.clone())?.cells()?;
         Ok(cells.iter().filter_map(|id| id.parse().ok()).collect())
     }
 
-    fn added(&self) -> ::net::cni::Result<Added> {
-        Added::open(self.0.settings.clone())
+    /// Whose a cell was that isn't there any more, how many interfaces it has, and its ports.
+    pub(super) fn owed(&self, uid: Uid) -> Owed {
+        let added = Added::open(self.0.settings.clone());
+        let kept = added.and_then(|added| added.kept(&uid.to_string()));
+        let kept = kept.inspect_err(|error| tracing::error!(%uid, %error, "networks of CNI"));
+        let kept = kept.unwrap_or_default();
+        let arguments = kept.iter().flat_map(|it| &it.arguments);
+        let mut tenants = arguments.filter(|(key, _)| key == TENANT);
+        let tenant = tenants.find_map(|(_, value)| value.parse().ok());
+        Owed {
+            tenant: tenant.unwrap_or_else(Tenant::system),
+            interfaces: kept.len() as u64,
+            ports: kept
+                .iter()
+                .flat_map(|it| &it.ports)
+                .filter_map(words::of_mapping)
+                .collect(),
+        }
     }
+
+    /// What plugins are run with. At the first time what an earlier daemon's have left is killed
+    /// and waited for: they would go on beside those that are to remove it.
+    async fn settled(&self) -> ::net::cni::Result<Settings> {
+        let settled = self.0.settled.get_or_try_init(|| async {
+            let made = tokio::task::spawn_blocking(group).await;
+            let failed = |source| ::net::cni::Error::Io {
+                path: GROUP.into(),
+                what: "making the group of plugins, or emptying it",
+                source,
+            };
+            let made = made.map_err(|error| failed(std::io::Error::other(error)))?;
+            let group = made.map_err(|error| failed(std::io::Error::other(error)))?;
+            Added::open(self.0.settings.clone())?.sweep()?;
+            let parent = std::process::id().to_string();
+            let starter = ["/proc/self/exe", "plugin", "--parent", &parent];
+            Ok(Settings {
+                apart: Some(Apart {
+                    group: group.map(Arc::new),
+                    starter: starter.map(Into::into).to_vec(),
+                }),
+                ..self.0.settings.clone()
+            })
+        });
+        settled.await.cloned()
+    }
+}
+
+/// What is of a cell that is no more, and is to be removed yet.
+pub(super) struct Owed {
+    pub(super) tenant: Tenant,
+    pub(super) interfaces: u64,
+    pub(super) ports: Vec<PublishedPort>,
+}
+
+/// The group of plugins with nothing in it; none where the node has no group of its own.
+fn group() -> kernel::Result<Option<Cgroup>> {
+    let base = match crate::reserve::base() {
+        Ok(base) => base,
+        Err(error) => {
+            tracing::warn!(%error, "plugins of CNI run without bounds");
+            return Ok(None);
+        }
+    };
+    let group = base.ensure(GROUP)?;
+    group.kill_and_wait(GOING)?;
+    for (name, _) in group.groups() {
+        group.remove(&name, GOING)?;
+    }
+    let mut wanted = group.controllers()?;
+    wanted.retain(|name| ["memory", "pids"].contains(&name.as_str()));
+    group.enable(&wanted)?;
+    Ok(Some(group))
 }
 
 #[cfg(test)]

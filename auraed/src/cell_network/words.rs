@@ -134,6 +134,21 @@ pub(super) fn published(port: &::net::HostPort) -> PublishedPort {
     }
 }
 
+/// A port of CNI's `portMappings`, as they were told to plugins.
+pub(super) fn of_mapping(mapping: &serde_json::Value) -> Option<PublishedPort> {
+    let number = |field: &str| u16::try_from(mapping.get(field)?.as_u64()?).ok();
+    let text = |field: &str| mapping.get(field).and_then(serde_json::Value::as_str);
+    let all = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp];
+    Some(PublishedPort {
+        protocol: all
+            .into_iter()
+            .find(|it| text("protocol") == Some(it.as_str()))?,
+        address: text("hostIP").and_then(|text| text.parse().ok()),
+        host_port: number("hostPort")?,
+        port: number("containerPort")?,
+    })
+}
+
 /// What clients see of it: the bridge's interface first.
 pub(super) fn shown(has: &Has) -> Attached {
     let bridge = has.bridge.iter().map(|attached| Interface {

@@ -130,7 +130,8 @@ impl Worker {
         if self.settings.addresses(number) != attached.addresses {
             return refuse("the node's ranges are others now");
         }
-        if self.pool.claim(number, &attached.tenant).is_err() {
+        let claimed = self.pool.claim(number, &attached.tenant, attached.asked);
+        if claimed.is_err() {
             return refuse("another cell has it");
         }
         Ok(link.index)

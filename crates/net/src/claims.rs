@@ -34,6 +34,25 @@ pub(crate) fn ports_are_free(
             });
         }
     }
+    match met(sockets, wanted)? {
+        Some(port) => Err(Error::PortInUse {
+            port: port.to_string(),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// The first of these ports on which a program listens, in the caller's network namespace. Blocks
+/// for as long as the kernel takes to list its sockets; opens none of that port.
+///
+/// # Errors
+/// The kernel's refusal.
+pub fn listened_on(wanted: &[HostPort]) -> Result<Option<HostPort>> {
+    let mut sockets = Conversation::sockets()?;
+    Ok(met(&mut sockets, wanted)?.cloned())
+}
+
+fn met<'a>(sockets: &mut Conversation, wanted: &'a [HostPort]) -> Result<Option<&'a HostPort>> {
     for protocol in [Protocol::Tcp, Protocol::Udp, Protocol::Sctp] {
         let of_it: Vec<_> = wanted.iter().filter(|p| p.protocol == protocol).collect();
         if of_it.is_empty() {
@@ -42,12 +61,10 @@ pub(crate) fn ports_are_free(
         let listeners = listeners(sockets, protocol)?;
         let taken = |port: &&&HostPort| listeners.iter().any(|listener| meets(port, *listener));
         if let Some(port) = of_it.iter().find(taken) {
-            return Err(Error::PortInUse {
-                port: port.to_string(),
-            });
+            return Ok(Some(port));
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 /// Whether what comes to the published port could be the listener's. One at `::` may listen in both

@@ -37,6 +37,7 @@ mod worker;
 
 pub use addresses::{Bounds, Pool, Refused};
 pub use adopt::Started;
+pub use claims::listened_on;
 pub use error::{Error, Result};
 pub use look::Seen;
 pub use network::Network;

@@ -248,6 +248,9 @@ pub struct Attached {
     pub mtu: u32,
     /// Ports of the node that lead here.
     pub host_ports: Vec<HostPort>,
+    /// Whether its addresses were asked for. False in the records of earlier daemons.
+    #[serde(default)]
+    pub asked: bool,
 }
 
 impl Attached {
@@ -264,6 +267,7 @@ impl Attached {
             veth: settings.veth(number),
             mtu,
             host_ports: attach.host_ports.clone(),
+            asked: !attach.addresses.is_empty(),
         }
     }
 }

@@ -99,7 +99,7 @@ impl Worker {
             Refused::Taken | Refused::Outside => Error::Ended,
         };
         let Some(wanted) = attach.addresses.first().copied() else {
-            return self.pool.take(tenant).map_err(refused);
+            return self.pool.take(tenant, Instant::now()).map_err(refused);
         };
         let number = self.settings.number(wanted);
         let number = number.filter(|number| self.pool.range().contains(number));

@@ -39,6 +39,25 @@ pub(crate) fn check_debug(
     }
 }
 
+/// Whether the caller may connect to ports of a pod of that spec: those of one on the node's
+/// network are the node's own, those of its loopback address among them.
+pub(crate) fn check_dial(permit: &Permit, spec: &PodSpec) -> Result<(), Error> {
+    match permit.is_administrator() {
+        true => Ok(()),
+        false => dialled(spec),
+    }
+}
+
+fn dialled(spec: &PodSpec) -> Result<(), Error> {
+    match spec.host_network {
+        true => Err(refused(
+            "a port of a pod on the node's own network",
+            "pod.spec.host_network".to_owned(),
+        )),
+        false => Ok(()),
+    }
+}
+
 fn check_pod(spec: &PodSpec) -> Result<(), Error> {
     if spec.host_network {
         let field = "pod.spec.host_network".to_owned();
@@ -179,7 +198,10 @@ mod tests {
         draft.host_network = true;
         let refused = field(check_pod(&spec(&draft)));
         assert_eq!(refused.as_deref(), Some("pod.spec.host_network"));
+        let refused = field(dialled(&spec(&draft)));
+        assert_eq!(refused.as_deref(), Some("pod.spec.host_network"));
         draft.host_network = false;
+        dialled(&spec(&draft)).unwrap();
         draft.init_containers[0].unconfined = true;
         let refused = field(check_pod(&spec(&draft)));
         let expected = "pod.spec.init_containers[0].unconfined";

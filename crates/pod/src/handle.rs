@@ -312,10 +312,12 @@ impl Pods {
     /// Connects to a port of a pod.
     ///
     /// # Errors
-    /// `NOT_FOUND`, `WRONG_STATE` where nothing listens there, `DEADLINE`.
+    /// `NOT_FOUND`, `WRONG_STATE` where nothing listens there, `DEADLINE`, `PERMISSION_DENIED` for
+    /// who is no administrator where the pod is on the node's own network.
     pub async fn dial(&self, permit: Permit, request: Dial) -> Result<Box<dyn Stream>, Error> {
         permit.demand_tenant(&request.target.tenant)?;
         let handle = self.shared.find(&request.target)?;
+        admit::check_dial(&permit, &handle.status.borrow().spec)?;
         handle.sandbox.dial(request.port, DIAL).await
     }
 }

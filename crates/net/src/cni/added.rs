@@ -4,6 +4,8 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
+
 use super::cache::{Cache, Entry};
 use super::error::Result;
 use super::plugin::{Call, Runner};
@@ -16,6 +18,15 @@ pub struct Added {
     cache: Cache,
 }
 
+/// One interface as it is kept, also half of it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Kept {
+    /// The arguments that it was added with.
+    pub arguments: Vec<(String, String)>,
+    /// Its `portMappings`: ports of the node, in the words of CNI.
+    pub ports: Vec<Value>,
+}
+
 impl Added {
     /// Opens the folder, which is made where it isn't there.
     ///
@@ -23,34 +34,65 @@ impl Added {
     /// It can't be made.
     pub fn open(settings: Settings) -> Result<Self> {
         Ok(Self {
-            runner: Runner {
-                folders: settings.plugins,
-                timeout: settings.timeout,
-            },
-            cache: Cache::open(settings.cache)?,
+            cache: Cache::open(settings.cache.clone())?,
+            runner: Runner::of(settings),
         })
+    }
+
+    /// Removes what a daemon that died has left half written. To be called while nobody adds.
+    ///
+    /// # Errors
+    /// The folder can't be read or written.
+    pub fn sweep(&self) -> Result<()> {
+        self.cache.sweep()
     }
 
     /// The cells that have something, also half of it; the ids that they were added by.
     ///
     /// # Errors
-    /// The folder can't be read, or a file of it.
+    /// The folder can't be read.
     pub fn cells(&self) -> Result<BTreeSet<String>> {
         let entries = self.cache.list()?;
-        Ok(entries.into_iter().map(|entry| entry.container).collect())
+        Ok(entries
+            .into_iter()
+            .map(|(container, _)| container)
+            .collect())
     }
 
-    /// Removes all interfaces of a cell whose namespace is gone. That there is none is no error.
+    /// What is kept of a cell. What can't be read is left out.
     ///
     /// # Errors
-    /// The first plugin that failed. All others were run; what is left can be removed again.
-    pub async fn remove(&self, container: &str) -> Result<()> {
-        let mut outcome = Ok(());
-        for entry in self.cache.list()? {
-            if entry.container == container {
-                let removed = del(&self.runner, &self.cache, &entry, &Namespace::Gone).await;
-                outcome = outcome.and(removed);
+    /// The folder can't be read.
+    pub fn kept(&self, container: &str) -> Result<Vec<Kept>> {
+        let entries = self.cache.of(container)?.into_iter().flatten();
+        let kept = entries.map(|entry| {
+            let ports = entry.offers.get("portMappings").and_then(Value::as_array);
+            Kept {
+                ports: ports.cloned().unwrap_or_default(),
+                arguments: entry.arguments,
             }
+        });
+        Ok(kept.collect())
+    }
+
+    /// Removes all interfaces of a cell. That there is none is no error. Its namespace, where it is
+    /// there: plugins may leave what is in one that they aren't told, and that something holds.
+    ///
+    /// # Errors
+    /// The first plugin that failed, or a file of this cell that can't be read. All others were
+    /// run; what is left can be removed again.
+    pub async fn remove(&self, container: &str, netns: &Namespace) -> Result<()> {
+        let mut outcome = Ok(());
+        let netns = match netns.check() {
+            Ok(()) => netns,
+            Err(_) => &Namespace::Gone,
+        };
+        for entry in self.cache.of(container)? {
+            let removed = match entry {
+                Ok(entry) => del(&self.runner, &self.cache, &entry, netns).await,
+                Err(error) => Err(error),
+            };
+            outcome = outcome.and(removed);
         }
         outcome
     }

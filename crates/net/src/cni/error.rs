@@ -32,7 +32,7 @@ pub enum Error {
         command: &'static str,
         /// What is wrong.
         reason: String,
-        /// The end of what it wrote for humans, at most 2 KiB.
+        /// The end of what it wrote for humans, at most 512 bytes.
         said: String,
     },
     /// A plugin took too long and was killed.
@@ -81,7 +81,24 @@ pub enum Error {
     },
 }
 
+/// The most of a plugin's own words that is said on, in characters of each text.
+const MOST: usize = 512;
+
 impl Error {
+    /// A plugin's words on one line, cut: they are for a log and for a client.
+    pub(super) fn words(text: &str) -> String {
+        let plain = |c: char| if c.is_control() { ' ' } else { c };
+        let mut said: String = text.chars().take(MOST).map(plain).collect();
+        if text.chars().nth(MOST).is_some() {
+            said.push('…');
+        }
+        said
+    }
+
+    pub(super) fn namespace(path: &std::path::Path, error: kernel::Error) -> Self {
+        Error::io(path, "looking at a network namespace")(std::io::Error::other(error))
+    }
+
     pub(super) fn configuration(name: &str, reason: impl Into<String>) -> Self {
         Error::Configuration {
             name: name.to_owned(),

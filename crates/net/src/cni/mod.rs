@@ -17,6 +17,7 @@ mod added;
 mod cache;
 mod config;
 mod error;
+mod leaf;
 mod plugin;
 mod result;
 
@@ -28,10 +29,11 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use crate::port::HostPort;
-pub use added::Added;
+pub use added::{Added, Kept};
 use cache::{Cache, Entry};
 pub use config::{Network, Rejected};
 pub use error::{Error, Result};
+pub use leaf::Apart;
 use plugin::{Call, Runner};
 pub use result::{Address, Interface, Outcome};
 
@@ -47,6 +49,9 @@ pub struct Settings {
     pub cache: PathBuf,
     /// How long one plugin may take, before it and its children are killed.
     pub timeout: Duration,
+    /// How plugins are kept apart from the caller; none: they are its children in a process group
+    /// of their own, and no more.
+    pub apart: Option<Apart>,
 }
 
 /// A cell's network namespace, as a plugin can be told it.
@@ -61,6 +66,32 @@ pub enum Namespace {
 }
 
 impl Namespace {
+    /// Whether it can be given an interface: the node's own links are no cell's to have.
+    fn check(&self) -> Result<()> {
+        let opened;
+        let fd = match self {
+            Namespace::Gone => {
+                return Err(Error::request("netns", "an interface needs a namespace"));
+            }
+            Namespace::Fd(fd) => fd,
+            Namespace::Path(path) => {
+                opened = kernel::namespace::open(path).map_err(|e| Error::namespace(path, e))?;
+                &opened
+            }
+        };
+        let own = std::path::Path::new("/proc/thread-self/ns/net");
+        let failed = |error| Error::namespace(own, error);
+        let here = kernel::namespace::open(own).map_err(failed)?;
+        let identity = |fd: &OwnedFd| kernel::namespace::identity(fd).map_err(failed);
+        match identity(fd)? == identity(&here)? {
+            true => Err(Error::request(
+                "netns",
+                "it is the node's own network namespace",
+            )),
+            false => Ok(()),
+        }
+    }
+
     fn path(&self) -> OsString {
         match self {
             Namespace::Path(path) => path.clone().into(),
@@ -162,10 +193,7 @@ impl Cni {
     /// # Errors
     /// The folder can't be read, or it has files and none of them is valid.
     pub async fn load(settings: Settings) -> Result<Option<Cni>> {
-        let runner = Runner {
-            folders: settings.plugins,
-            timeout: settings.timeout,
-        };
+        let runner = Runner::of(settings.clone());
         let mut rejected = Vec::new();
         for file in config::files(&settings.configurations)? {
             let found = match config::read(&file) {
@@ -190,21 +218,22 @@ impl Cni {
         }
     }
 
-    /// The network of that name; none where no file has it. Files are read anew: an administrator
-    /// changes them at any time.
+    /// The network of that name; where no file has it, the files that can't be worked with: one of
+    /// them may be the one that was meant. Files are read anew: an administrator changes them at
+    /// any time.
     ///
     /// # Errors
     /// Its file can't be worked with, or its plugins aren't there.
-    pub async fn named(settings: Settings, name: &str) -> Result<Option<Cni>> {
-        let runner = Runner {
-            folders: settings.plugins,
-            timeout: settings.timeout,
-        };
+    pub async fn named(
+        settings: Settings,
+        name: &str,
+    ) -> Result<std::result::Result<Cni, Vec<Rejected>>> {
+        let runner = Runner::of(settings.clone());
         let mut rejected = Vec::new();
         for file in config::files(&settings.configurations)? {
             match config::read(&file) {
                 Ok(network) if network.name == name => {
-                    return Ok(Some(Cni {
+                    return Ok(Ok(Cni {
                         network: runner.settle_version(network).await?,
                         rejected,
                         runner,
@@ -215,11 +244,7 @@ impl Cni {
                 Err(error) => rejected.push(Rejected { file, error }),
             }
         }
-        // One of these may be the one that was meant.
-        match rejected.into_iter().next() {
-            None => Ok(None),
-            Some(first) => Err(first.error),
-        }
+        Ok(Err(rejected))
     }
 
     /// Whether one of its plugins publishes ports of the node.
@@ -243,26 +268,24 @@ impl Cni {
     /// The plugin that failed, with its code. What was added is removed again then.
     pub async fn add(&self, attachment: &Attachment) -> Result<Outcome> {
         attachment.check()?;
-        if matches!(attachment.netns, Namespace::Gone) {
-            return Err(Error::request("netns", "an interface needs a namespace"));
-        }
+        attachment.netns.check()?;
         let mut entry = Entry::new(&self.network, attachment);
         // Before the first plugin: what a killed daemon had begun is found by `gc` and removed.
         self.cache.write(&entry)?;
-        match self.add_each(attachment, &entry).await {
+        let added = match self.add_each(attachment, &entry).await {
             Ok(result) => {
-                let outcome = Outcome::read(&result, &self.network.name)?;
+                let outcome = Outcome::read(&result, &attachment.interface, &self.network.name);
                 entry.result = Some(result);
-                self.cache.write(&entry)?;
-                Ok(outcome)
+                outcome.and_then(|outcome| self.cache.write(&entry).map(|()| outcome))
             }
-            Err(error) => {
-                // The first error is the one that says why; what can't be removed now is in the
-                // cache still.
-                let _ = self.del(attachment).await;
-                Err(error)
-            }
+            Err(error) => Err(error),
+        };
+        if added.is_err() {
+            // The first error is the one that says why; what can't be removed now is in the cache
+            // still. With the result, if there was one, whether it could be kept or not.
+            let _ = added::del(&self.runner, &self.cache, &entry, &attachment.netns).await;
         }
+        added
     }
 
     async fn add_each(&self, attachment: &Attachment, entry: &Entry) -> Result<Value> {
@@ -315,11 +338,17 @@ impl Cni {
     /// The first plugin that failed; all others were run.
     pub async fn gc(&self, living: &[(String, String)]) -> Result<()> {
         let mut outcome = Ok(());
-        for entry in self.cache.list()? {
-            let lives =
-                |(id, name): &(String, String)| *id == entry.container && *name == entry.interface;
-            if !living.iter().any(lives) {
-                let done = added::del(&self.runner, &self.cache, &entry, &Namespace::Gone).await;
+        let listed = self.cache.list()?;
+        let gone = listed.iter().filter(|it| !living.contains(it));
+        for (container, interface) in gone {
+            for entry in self.cache.of(container)? {
+                let done = match entry {
+                    Ok(entry) if entry.interface == *interface => {
+                        added::del(&self.runner, &self.cache, &entry, &Namespace::Gone).await
+                    }
+                    Ok(_) => Ok(()),
+                    Err(error) => Err(error),
+                };
                 outcome = outcome.and(done);
             }
         }
@@ -351,5 +380,20 @@ impl Cni {
             self.runner.run(&call).await?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nodes_own_namespace_is_no_cells() {
+        let own = PathBuf::from("/proc/thread-self/ns/net");
+        let by_fd = Namespace::Fd(kernel::namespace::open(&own).unwrap());
+        for netns in [by_fd, Namespace::Path(own), Namespace::Gone] {
+            let refused = netns.check().unwrap_err();
+            assert!(matches!(refused, Error::Request { field: "netns", .. }));
+        }
     }
 }

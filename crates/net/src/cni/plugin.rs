@@ -12,15 +12,19 @@ use serde_json::{Map, Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 
-use super::Namespace;
 use super::cache::Entry;
 use super::config::{Network, type_of};
 use super::error::{Error, Result};
+use super::leaf::Apart;
+use super::{Namespace, Settings};
 
 /// A result has no reason to be larger, in bytes.
 const MAX_WORDS: u64 = 1 << 20;
 /// What is kept of standard error for a message, in bytes.
-const KEPT: usize = 2048;
+const KEPT: usize = 512;
+
+/// For how long its output is read on when a plugin has ended.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// What plugins that run programs find them by.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -129,8 +133,9 @@ fn told(
 /// Finds plugins and runs them.
 #[derive(Debug)]
 pub(super) struct Runner {
-    pub(super) folders: Vec<PathBuf>,
-    pub(super) timeout: Duration,
+    folders: Vec<PathBuf>,
+    timeout: Duration,
+    apart: Option<Apart>,
 }
 
 /// What a plugin wrote, and whether it ended well.
@@ -141,6 +146,14 @@ struct Said {
 }
 
 impl Runner {
+    pub(super) fn of(settings: Settings) -> Self {
+        Self {
+            folders: settings.plugins,
+            timeout: settings.timeout,
+            apart: settings.apart,
+        }
+    }
+
     /// The network with the newest version that its file and all its plugins have.
     pub(super) async fn settle_version(&self, mut network: Network) -> Result<Network> {
         let mut spoken: Vec<&str> = super::config::VERSIONS.to_vec();
@@ -178,7 +191,11 @@ impl Runner {
     /// Runs a plugin to its end; null where the command has no result.
     pub(super) async fn run(&self, call: &Call) -> Result<Value> {
         let path = self.find(&call.plugin)?;
-        let mut command = Command::new(&path);
+        let leaf = self.apart.as_ref().map(Apart::leaf).transpose()?.flatten();
+        let mut command = match &self.apart {
+            Some(apart) => Command::from(apart.command(leaf.as_ref(), &path)),
+            None => Command::new(&path),
+        };
         command
             .env_clear()
             .env("PATH", PATH)
@@ -200,6 +217,10 @@ impl Runner {
             group.0 = None;
         }
         drop(group);
+        // Nothing of it lives on when the next plugin runs, not even what has made itself a daemon.
+        if let Some(leaf) = leaf {
+            leaf.end().await?;
+        }
         match said {
             Err(_) => Err(Error::Timeout {
                 plugin: call.plugin.clone(),
@@ -261,8 +282,23 @@ async fn converse(child: &mut Child, input: &Value) -> std::io::Result<Said> {
             None => Ok(0),
         }
     };
-    let ((), heard, overheard) = tokio::join!(tell, hear, overhear);
-    heard.and(overheard)?;
+    {
+        let speech = async { tokio::join!(tell, hear, overhear) };
+        let mut speech = std::pin::pin!(speech);
+        let spoken = tokio::select! {
+            biased;
+            spoken = &mut speech => Some(spoken),
+            status = child.wait() => {
+                status?;
+                // What it has left behind may hold its output open.
+                tokio::time::timeout(GRACE, &mut speech).await.ok()
+            }
+        };
+        if let Some(((), heard, overheard)) = spoken {
+            heard.and(overheard)?;
+        }
+    }
+    // The same answer again where it was waited for.
     let well = child.wait().await?.success();
     Ok(Said { out, err, well })
 }
@@ -275,7 +311,7 @@ fn read(call: &Call, said: &Said) -> Result<Value> {
             plugin: call.plugin.clone(),
             command: call.command,
             reason,
-            said: String::from_utf8_lossy(said).into_owned(),
+            said: Error::words(String::from_utf8_lossy(said).trim_end()),
         }
     };
     let parsed = serde_json::from_slice::<Value>(&said.out);
@@ -291,13 +327,13 @@ fn read(call: &Call, said: &Said) -> Result<Value> {
     let text = |field: &str| error.get(field).and_then(Value::as_str).unwrap_or_default();
     let details = match text("details") {
         "" => String::new(),
-        details => format!(": {details}"),
+        details => format!(": {}", Error::words(details)),
     };
     Err(Error::Plugin {
         plugin: call.plugin.clone(),
         command: call.command,
         code: error.get("code").and_then(Value::as_u64).unwrap_or(0),
-        message: text("msg").to_owned(),
+        message: Error::words(text("msg")),
         details,
     })
 }

@@ -39,7 +39,8 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    pub(super) fn read(result: &Value, network: &str) -> Result<Outcome> {
+    /// Reads the result for the cell's interface of that name.
+    pub(super) fn read(result: &Value, interface: &str, network: &str) -> Result<Outcome> {
         let list = |value: Option<&Value>| -> Vec<Value> {
             value.and_then(Value::as_array).cloned().unwrap_or_default()
         };
@@ -47,7 +48,7 @@ impl Outcome {
             let text = value.get(field).and_then(Value::as_str);
             text.unwrap_or_default().to_owned()
         };
-        let interfaces = list(result.get("interfaces"))
+        let interfaces: Vec<Interface> = list(result.get("interfaces"))
             .iter()
             .map(|value| Interface {
                 name: text(value, "name"),
@@ -57,6 +58,12 @@ impl Outcome {
             .collect();
         let mut addresses = Vec::new();
         for value in list(result.get("ips")) {
+            // Where the plugin says whose it is, and that is another one: not the cell's.
+            let place = value.get("interface").and_then(Value::as_u64);
+            let whose = place.and_then(|place| interfaces.get(usize::try_from(place).ok()?));
+            if whose.is_some_and(|it| it.name != interface || it.sandbox.is_empty()) {
+                continue;
+            }
             let written = text(&value, "address");
             let address = written.parse().map_err(|_| {
                 let reason = format!("the plugins' result has an address {written:?}");
@@ -65,6 +72,8 @@ impl Outcome {
             let gateway = text(&value, "gateway").parse().ok();
             addresses.push(Address { address, gateway });
         }
+        // As everywhere else. Those of one family stay as the plugin has them.
+        addresses.sort_by_key(|it: &Address| it.address.addr().is_ipv4());
         let servers = list(result.get("dns").and_then(|dns| dns.get("nameservers")));
         let servers = servers.iter().filter_map(Value::as_str);
         Ok(Outcome {
@@ -72,5 +81,28 @@ impl Outcome {
             addresses,
             name_servers: servers.map(str::to_owned).collect(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn addresses_are_the_interfaces_own_ipv6_first() {
+        let result = json!({
+            "interfaces": [{"name": "pods0"}, {"name": "eth0", "sandbox": "/proc/1/fd/3"},
+                {"name": "eth0"}],
+            "ips": [{"address": "10.9.0.1/24", "interface": 0}, {"address": "10.9.0.2/24"},
+                {"address": "fd99::2/64", "interface": 1}, {"address": "fd99::3/64", "interface": 2},
+                {"address": "fd99::4/64", "interface": 9}],
+        });
+        let read = Outcome::read(&result, "eth0", "pods").unwrap();
+        let texts = read.addresses.iter().map(|it| it.address.to_string());
+        let texts: Vec<String> = texts.collect();
+        assert_eq!(texts, ["fd99::2/64", "fd99::4/64", "10.9.0.2/24"]);
+        let bad = json!({"ips": [{"address": "x"}]});
+        Outcome::read(&bad, "eth0", "pods").unwrap_err();
     }
 }

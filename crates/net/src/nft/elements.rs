@@ -150,6 +150,7 @@ mod tests {
             veth: settings.veth(number),
             mtu: 1500,
             host_ports,
+            asked: false,
         }
     }
 

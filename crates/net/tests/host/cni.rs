@@ -79,6 +79,7 @@ impl Place {
             plugins: vec![self.path("bin"), PathBuf::from(DEBIAN)],
             cache: self.path("cache"),
             timeout: self.timeout,
+            apart: None,
         })
         .await
     }
@@ -168,7 +169,7 @@ fn debian_s_bridge_and_tuning_connect_two_cells() {
             .address
             .addr()
             .to_string();
-        two.serve(&format!("{his}:80"));
+        two.serve(&format!("[{his}]:80"));
         one.who(&his, 80);
         let value = one.run(|| std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap());
         assert_eq!(value.trim(), "77");
@@ -215,7 +216,7 @@ fn debian_s_ptp_and_loopback_are_two_interfaces() {
                 assert!(error.to_string().starts_with("plugin ptp, ADD:"), "{error}");
             } else {
                 let address = made.unwrap().addresses[0].address.addr().to_string();
-                cell.serve(&format!("{address}:80"));
+                cell.serve(&format!("[{address}]:80"));
                 node.who(&address, 80);
             }
         }
@@ -348,11 +349,78 @@ fn a_plugin_that_fails_is_named_and_what_was_before_it_is_taken_back() {
         cni.add(&attachment(&cell, "eth0")).await.unwrap_err()
     });
     assert!(
-        matches!(failed, Error::Unreadable { ref said, .. } if said == "panic\n"),
+        matches!(failed, Error::Unreadable { ref said, .. } if said == "panic"),
         "{failed}"
     );
     // It could not be removed either: it is kept in mind until it can be.
     assert_eq!(place.cached(), 1);
+}
+
+/// What a plugin leaves in the background may hold its output open.
+#[test]
+fn a_plugin_that_leaves_a_child_is_not_waited_for_longer_than_itself() {
+    if !can_run() {
+        return;
+    }
+    let (place, node, cell) = (Place::new(), Ns::new(), Ns::new());
+    let pid = place.path("pid");
+    let script = format!(
+        "sleep 600 & echo $! >{}\n\
+        echo '{{\"cniVersion\":\"1.0.0\",\"ips\":[{{\"address\":\"10.9.0.2/24\"}}]}}'",
+        pid.display()
+    );
+    place.plugin("leaves", r#""1.0.0""#, &script);
+    place.configure(
+        "1.conf",
+        &json!({"name": "pods", "cniVersion": "1.0.0", "type": "leaves"}),
+    );
+    let begun = std::time::Instant::now();
+    let added = on(&node, async || {
+        let cni = place.load().await.unwrap().unwrap();
+        cni.add(&attachment(&cell, "eth0")).await
+    });
+    let child: i32 = std::fs::read_to_string(&pid)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
+    kill(child);
+    assert_eq!(added.unwrap().addresses.len(), 1);
+    assert!(
+        begun.elapsed() < Duration::from_secs(15),
+        "{:?}",
+        begun.elapsed()
+    );
+}
+
+fn kill(pid: i32) {
+    let pid = rustix::process::Pid::from_raw(pid).unwrap();
+    // Where the plugin's end took it along, it is gone.
+    let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+}
+
+/// What it added is known to it by its result alone: it is told that when it is to take it back.
+#[test]
+fn a_result_that_can_t_be_read_is_taken_back_with_it() {
+    if !can_run() {
+        return;
+    }
+    let (place, node, cell) = (Place::new(), Ns::new(), Ns::new());
+    let script = r#"echo '{"cniVersion":"1.0.0","ips":[{"address":"nonsense"}]}'"#;
+    place.plugin("odd", r#""1.0.0""#, script);
+    place.configure(
+        "1.conf",
+        &json!({"name": "pods", "cniVersion": "1.0.0", "type": "odd"}),
+    );
+    on(&node, async || {
+        let cni = place.load().await.unwrap().unwrap();
+        cni.add(&attachment(&cell, "eth0")).await.unwrap_err();
+    });
+    let told = place.told();
+    let calls: Vec<&str> = told.iter().map(|(call, _)| call.as_str()).collect();
+    assert_eq!(calls, ["odd ADD", "odd DEL"]);
+    assert_eq!(told[1].1["prevResult"]["ips"][0]["address"], "nonsense");
+    assert_eq!(place.cached(), 0);
 }
 
 #[test]

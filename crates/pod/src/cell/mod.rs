@@ -108,8 +108,10 @@ impl CellSandbox {
         around.facts.pod_ips = match found.as_deref() {
             _ if self.spec().host_network => host_ips.clone(),
             Some(Object::Cell(cell)) => {
+                // Kubernetes' addresses of a pod are those of its first interface.
                 let network = cell.network.iter();
-                network.flat_map(|it| it.addresses()).collect()
+                let first = network.filter_map(|it| it.interfaces.first());
+                first.flat_map(|it| it.addresses.clone()).collect()
             }
             _ => Vec::new(),
         };
