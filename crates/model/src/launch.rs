@@ -354,7 +354,7 @@ mod tests {
 
     #[test]
     fn what_goes_without_a_meaning_is_refused_by_its_field() {
-        let field = |outcome: Result<()>| outcome.err().and_then(|error| error.field);
+        let field = |outcome: Result<()>| outcome.err().and_then(|error| error.field.clone());
         let ending = |change: fn(&mut Ending)| {
             let mut ending = Ending::default();
             change(&mut ending);
