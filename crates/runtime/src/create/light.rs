@@ -14,6 +14,7 @@ use model::status::Object;
 use super::groups::groups;
 use super::{kernel_failed, listen, publish};
 use crate::Shared;
+use crate::cell::init;
 use crate::cell::owner::{Beginning, Owner};
 use crate::cell::{CellHandle, Request};
 use crate::index::{Key, Reservation};
@@ -45,7 +46,10 @@ pub(super) async fn cell(
         record.meta.uid,
         &effective,
         INIT_SHARE,
-        |_| Ok(()),
+        |group| {
+            init::mark_light(group)
+                .map_err(|e| kernel_failed("the cell's cgroup can't be marked", &e))
+        },
     )?;
     let mut made = Made {
         parent: Some(groups.parent),
@@ -60,12 +64,12 @@ pub(super) async fn cell(
         .welcomed(record::wire(record.meta.uid))
         .await
         .map_err(lost)?;
-    let init = around
+    let lent = around
         .init()
         .lent()
         .map_err(|e| kernel_failed("the cell around it", &e))?;
     let below = shared.root_below.join(key.below());
-    let status = status(&record, effective, init.pid(), &below, None);
+    let status = status(&record, effective, lent.pid(), &below, None);
     let beginning = Beginning {
         key: key.clone(),
         root_id: shared.index.root_id(&key),
@@ -73,7 +77,7 @@ pub(super) async fn cell(
         status: status.clone(),
         group: groups.group,
         parent_frozen: false,
-        init: Arc::new(init),
+        init: Arc::new(lent),
         link,
         socket: made.socket.clone(),
         exit: None,
