@@ -20,7 +20,7 @@ use tokio::time::Instant;
 const AGAIN: Duration = Duration::from_millis(500);
 
 /// How long a final signal other than SIGKILL has before that follows.
-const LAST_GRACE: Duration = Duration::from_secs(10);
+pub(super) const LAST_GRACE: Duration = Duration::from_secs(10);
 
 /// What the files of a group answer that is gone, to who held them before.
 const NO_GROUP: i32 = Errno::NODEV.raw_os_error();
