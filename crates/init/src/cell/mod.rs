@@ -129,6 +129,11 @@ impl Cell {
                     cell.conclude_start(room, at);
                 }
             }),
+            Source::Main(room) => {
+                // Where it is a child of this init, that tells how it ended.
+                self.reap();
+                self.within(room, |cell, room| cell.main_ended(room, token));
+            }
         }
     }
 

@@ -49,8 +49,19 @@ fn one(open: &Open) -> Result<OwnedFd, Failure> {
         (OpenHow::Truncate, _) => OpenFlags::WRONLY | OpenFlags::CREATE | OpenFlags::TRUNC,
         (OpenHow::Plain | OpenHow::Same, _) => OpenFlags::WRONLY | OpenFlags::CREATE,
     };
-    let opened = follow::open_or_make(path, flags, NEW_FILE);
-    let stream = opened.map_err(|error| refused(path, &error))?;
+    // Not blocking: a FIFO without another end, or a line without a carrier, would hold it for ever.
+    let opened = follow::open_or_make(path, flags | OpenFlags::NONBLOCK, NEW_FILE);
+    let stream = opened.map_err(|error| match error.is(Errno::NXIO.raw_os_error()) {
+        true => {
+            let detail = format!("{}, a FIFO that nobody reads", path.display());
+            Failure::new(Step::Open, error.errno(), detail)
+        }
+        false => refused(path, &error),
+    })?;
+    // The program's own reads and writes block, as it expects.
+    rustix::io::ioctl_fionbio(&stream, false)
+        .call_on("ioctl(FIONBIO)", path)
+        .step(Step::Open)?;
     let is_terminal = rustix::termios::isatty(&stream);
     match open.how == OpenHow::Terminal && !is_terminal {
         true => Err(refused(path, &kernel::Error::new("isatty", Errno::NOTTY))),

@@ -67,6 +67,8 @@ pub(super) struct Workload {
     pub(super) grace_ms: u32,
     /// The present daemon knows of it.
     pub(super) told: bool,
+    /// Its pidfd is among what the loop waits for: see `Cell::main_ended`.
+    pub(super) is_watched: bool,
     /// The present daemon knows of its end, or of that of its first process.
     pub(super) end_told: bool,
     /// In a shutdown: when it is killed.
@@ -96,6 +98,7 @@ impl Workload {
             stop_signal: head.stop_signal,
             grace_ms: head.grace_ms,
             told: true,
+            is_watched: false,
             end_told: false,
             kill_at: None,
         }
@@ -243,6 +246,12 @@ impl Workloads {
         if self.0.len() < self.0.capacity() / 4 {
             self.0.shrink_to(self.0.len() * 2);
         }
+    }
+
+    /// Whether there is one whose end has not come.
+    pub(super) fn any_unended(&self) -> bool {
+        let ended = |workload: &Workload| matches!(workload.state, State::Ended(_));
+        !self.0.iter().all(ended)
     }
 
     pub(super) fn any_alive(&self) -> bool {
