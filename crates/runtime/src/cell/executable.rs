@@ -17,7 +17,7 @@ use model::lifecycle::{Event, State};
 use model::name::Uid;
 use model::status::{Condition, ExecutableStatus, Object};
 use model::time::Timestamp;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
 use super::main_process::Main;
@@ -46,6 +46,8 @@ pub(crate) struct Executable {
     pub(crate) first: Option<Exit>,
     /// What is known of its main process.
     pub(crate) main: Main,
+    /// The main process is looked for until this is dropped.
+    pub(super) seeking: Option<oneshot::Sender<()>>,
     /// Its output is being stored, or can't be.
     pub(crate) is_logged: bool,
     /// A task watches its leaf; from that moment on it is killed.
@@ -93,6 +95,7 @@ impl Executable {
             teardown: Teardown::BEGIN,
             first: None,
             main,
+            seeking: None,
             is_logged: false,
             kill_at: None,
             grace: None,

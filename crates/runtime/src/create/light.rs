@@ -9,6 +9,7 @@ use std::sync::Arc;
 use kernel::cgroup::Cgroup;
 use model::error::{Error, Reason};
 use model::lifecycle::State;
+use model::name::Uid;
 use model::status::Object;
 
 use super::groups::groups;
@@ -55,10 +56,13 @@ pub(super) async fn cell(
         parent: Some(groups.parent),
         name: key.path.name().to_owned(),
         socket: socket_path(shared, &record),
+        served: None,
     };
     let listener = listen(&made.socket)?;
     let lost = |e: LinkError| Error::internal(format!("the light cell can't be talked to: {e}"));
     let hello = HelloSent::to(&made.socket).await.map_err(lost)?;
+    // From here on the init may have it, whatever the answer is.
+    made.served = Some((around.clone(), record.meta.uid));
     serve(&around, &record, bytes, listener).await?;
     let (link, _) = hello
         .welcomed(record::wire(record.meta.uid))
@@ -137,6 +141,8 @@ struct Made {
     parent: Option<Cgroup>,
     name: String,
     socket: PathBuf,
+    /// The cell whose init was asked to serve it.
+    served: Option<(CellHandle, Uid)>,
 }
 
 impl Made {
@@ -151,6 +157,9 @@ impl Drop for Made {
             // Nothing was ever in it.
             crate::cell::leaf::remove(&parent, &self.name);
             let _ = std::fs::remove_file(&self.socket);
+            if let Some((around, uid)) = self.served.take() {
+                around.unlight(uid);
+            }
         }
     }
 }
