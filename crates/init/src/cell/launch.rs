@@ -146,7 +146,8 @@ fn set_streams(child: &Child<'_>, launch: &Launch) -> Result<(), Failure> {
         let kept: Vec<_> = passed.iter().map(AsFd::as_fd).chain([status]).collect();
         process::close_from_but(3, &kept).step(Step::Stdio)?;
     }
-    launch.opens.iter().try_for_each(open::open)?;
+    let mut opens = launch.opens.iter();
+    opens.try_for_each(|open| open::open(open, &launch.opens))?;
     let behind = passed::place(passed, launch.nonblocking)?;
     // Descriptors that are opened from here on are close-on-exec.
     process::close_from_but(behind, &[child.status.as_fd()]).step(Step::Stdio)

@@ -164,9 +164,9 @@ impl Cell {
     }
 
     /// Whether something runs in one of its cells.
-    fn any_alive(&self) -> bool {
+    fn any_runs(&self) -> bool {
         let mut rooms = self.rooms.iter().flatten();
-        rooms.any(|room| room.workloads.any_alive())
+        rooms.any(|room| room.workloads.any_runs())
     }
 }
 

@@ -4,6 +4,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use kernel::Context;
+use kernel::cgroup::Cgroup;
 use kernel::clone::{self, Cloned};
 use kernel::sealed::{self, Sealed};
 use kernel::seqpacket::ReceiveError;
@@ -354,6 +355,10 @@ impl Cell {
             }),
             Ok(Cloned::Parent(pid, pidfd)) => {
                 let mut workload = Workload::new(head, pid, pidfd, status);
+                if workload.forks {
+                    let leaf = parts.leaf.try_clone().ok();
+                    workload.leaf = leaf.map(|leaf| Cgroup::from_fd(leaf, ""));
+                }
                 workload.memory_events = memory_events(parts.leaf.as_fd());
                 workload.output = parts.keep;
                 workload.stdin = parts.stdin;

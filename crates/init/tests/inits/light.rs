@@ -31,6 +31,10 @@ pub(crate) const STORIES: &[Story] = &[
         a_stream_that_would_block_says_so,
     ),
     (
+        "a_stop_without_a_daemon_asks_what_has_no_main_process",
+        a_stop_without_a_daemon_asks_what_has_no_main_process,
+    ),
+    (
         "descriptors_are_passed_by_name",
         descriptors_are_passed_by_name,
     ),
@@ -236,9 +240,44 @@ fn a_stream_that_would_block_says_so() {
     // For reading it is one that nobody has written to: it is at its end.
     launch.opens[0].stream = 0;
     assert_eq!(cell.run_launch(&launch).exit.how, ExitHow::Code(0));
+    // What output inherits can be written, too.
+    let mut both = launch_of(&["/bin/sh", "-c", "read line; echo and $line"]);
+    assert_eq!(cell.sh("echo this > /tmp/both").exit.how, ExitHow::Code(0));
+    let open = |stream, how, path: &[u8]| Open {
+        stream,
+        how,
+        path: path.to_vec(),
+    };
+    both.opens = vec![
+        open(0, OpenHow::Plain, b"/tmp/both"),
+        open(1, OpenHow::Same, b""),
+    ];
+    assert_eq!(cell.run_launch(&both).exit.how, ExitHow::Code(0));
+    assert_eq!(cell.sh("cat /tmp/both").stdout, "this\nand this\n");
     launch.opens[0].path = b"/proc/self/status".to_vec();
     let status = cell.run_launch(&launch).stdout;
     assert!(status.contains("Groups:"), "{status}");
+}
+
+fn a_stop_without_a_daemon_asks_what_has_no_main_process() {
+    let node = Node::start();
+    let mut daemon = node.daemon();
+    let cell = daemon.cell(&node, Plan::bare("web", 524_288));
+    let background = "trap \"sleep 0.2; echo bye; exit 0\" TERM; echo up; \
+                      while :; do sleep 0.05; done";
+    let mut launch = launch_of(&["/bin/sh", "-c", &format!("sh -c '{background}' & exit 0")]);
+    launch.forks = true;
+    launch.stop_signal = 15;
+    launch.grace_ms = 20_000;
+    let running = cell.start(&launch);
+    assert_eq!(read_line(&running.stdout), "up\n");
+    let uid = running.uid;
+    cell.link.wait_for(|event| match event {
+        CellEvent::Forked { uid: whose, .. } if *whose == uid => Some(()),
+        _ => None,
+    });
+    kernel::pidfd::send_signal(&cell.pidfd, kernel::signal::Signal::TERM).unwrap();
+    assert_eq!(read_line(&running.stdout), "bye\n");
 }
 
 /// The node's number of a process with that number in the namespace of a cell-init, which is below
