@@ -77,6 +77,9 @@ fn attempt(child: &Child<'_>) -> Result<Infallible, Failure> {
     if let Inner::New = child.inner {
         image::renew(child.root, child.own, child.node_user)?;
     }
+    // Among the cell-init's groups is the one that may clone into cells of the tenant: no file is
+    // opened by its right. The program's own groups come later.
+    process::set_groups(&[]).step(Step::User)?;
     set_streams(child, &launch)?;
     set_limits(&launch)?;
     let of_image = matches!(child.root, Root::Image(_));
@@ -108,16 +111,20 @@ fn isolate(child: &Child<'_>, launch: &Launch) -> Result<(), Failure> {
     // filter forbids another, or where the user's quota (200 keys) has run out.
     if launch.keyring != Keyring::Inherit
         && let Err(error) = process::new_session_keyring()
+        && !is_tolerable(&error)
     {
-        let tolerable = [Errno::NOSYS, Errno::PERM, Errno::ACCESS, Errno::DQUOT];
-        if !tolerable.contains(&Errno::from_raw_os_error(error.errno())) {
-            return Err(Failure::of(Step::Identity, &error));
-        }
+        return Err(Failure::of(Step::Identity, &error));
     }
     if child.own.has(Namespaces::CGROUP) {
         namespace::unshare(Kinds::CGROUP).step(Step::Cgroup)?;
     }
     Ok(())
+}
+
+/// Of keyrings: a filter forbids them, the kernel has none, or the user has too many keys.
+fn is_tolerable(error: &kernel::Error) -> bool {
+    let tolerable = [Errno::NOSYS, Errno::PERM, Errno::ACCESS, Errno::DQUOT];
+    tolerable.contains(&Errno::from_raw_os_error(error.errno()))
 }
 
 fn set_streams(child: &Child<'_>, launch: &Launch) -> Result<(), Failure> {
@@ -132,7 +139,15 @@ fn set_streams(child: &Child<'_>, launch: &Launch) -> Result<(), Failure> {
             .step(Step::Stdio)?;
     }
     process::set_umask(launch.umask);
-    launch.opens.iter().try_for_each(open::open)?;
+    if !launch.opens.is_empty() {
+        // An open may hang for as long as a file system does: nothing of the cell-init's, such as
+        // other executables' pipes, is held meanwhile.
+        let status = child.status.as_fd();
+        let kept: Vec<_> = passed.iter().map(AsFd::as_fd).chain([status]).collect();
+        process::close_from_but(3, &kept).step(Step::Stdio)?;
+    }
+    let mut opens = launch.opens.iter();
+    opens.try_for_each(|open| open::open(open, &launch.opens))?;
     let behind = passed::place(passed, launch.nonblocking)?;
     // Descriptors that are opened from here on are close-on-exec.
     process::close_from_but(behind, &[child.status.as_fd()]).step(Step::Stdio)
@@ -302,8 +317,13 @@ fn become_user(child: &Child<'_>, launch: &Launch, who: &Identity) -> Result<(),
     process::set_keep_capabilities(keep).step(Step::Capabilities)?;
     process::set_uid(who.uid).map_err(|error| invalid_user(who.uid, error))?;
     if launch.keyring == Keyring::Shared {
-        // The keyring of the user that this process is now.
-        process::link_user_keyring().step(Step::Identity)?;
+        // The keyring of the user that this process is now. Where there is none to be had, as in
+        // a container whose filter forbids it, the program has its own all the same.
+        if let Err(error) = process::link_user_keyring()
+            && !is_tolerable(&error)
+        {
+            return Err(Failure::of(Step::Identity, &error));
+        }
     }
     // A kernel may be configured to keep a process dumpable after a change of user
     // (`fs.suid_dumpable`). Until the exec no other process may read or trace this one: it is a

@@ -129,6 +129,11 @@ impl Cell {
                     cell.conclude_start(room, at);
                 }
             }),
+            Source::Main(room) => {
+                // Where it is a child of this init, that tells how it ended.
+                self.reap();
+                self.within(room, |cell, room| cell.main_ended(room, token));
+            }
         }
     }
 
@@ -159,9 +164,9 @@ impl Cell {
     }
 
     /// Whether something runs in one of its cells.
-    fn any_alive(&self) -> bool {
+    fn any_runs(&self) -> bool {
         let mut rooms = self.rooms.iter().flatten();
-        rooms.any(|room| room.workloads.any_alive())
+        rooms.any(|room| room.workloads.any_runs())
     }
 }
 

@@ -19,7 +19,7 @@ use crate::protocol::{Failure, Open, OpenHow, Step};
 const NEW_FILE: u32 = 0o666;
 
 /// Opens one and puts it in its place.
-pub(super) fn open(open: &Open) -> Result<(), Failure> {
+pub(super) fn open(open: &Open, all: &[Open]) -> Result<(), Failure> {
     let number = i32::from(open.stream);
     let invalid = |what: &str| Failure::new(Step::Open, Errno::INVAL.raw_os_error(), what);
     match (open.how, open.stream) {
@@ -33,24 +33,40 @@ pub(super) fn open(open: &Open) -> Result<(), Failure> {
             process::place_fd(before, number).step(Step::Open)
         }
         _ => {
-            let stream = one(open)?;
+            let inherited = all
+                .iter()
+                .any(|it| it.how == OpenHow::Same && it.stream == 1);
+            let stream = one(open, inherited)?;
             process::place_fd(stream.as_fd(), number).step(Step::Open)?;
             control(open)
         }
     }
 }
 
-fn one(open: &Open) -> Result<OwnedFd, Failure> {
+/// `inherited`: standard output is to be what standard input is.
+fn one(open: &Open, inherited: bool) -> Result<OwnedFd, Failure> {
     let path = Path::new(OsStr::from_bytes(&open.path));
     let flags = match (open.how, open.stream) {
         (OpenHow::Terminal, _) => OpenFlags::RDWR,
+        (_, 0) if inherited => OpenFlags::RDWR,
         (_, 0) => OpenFlags::RDONLY,
         (OpenHow::Append, _) => OpenFlags::WRONLY | OpenFlags::CREATE | OpenFlags::APPEND,
         (OpenHow::Truncate, _) => OpenFlags::WRONLY | OpenFlags::CREATE | OpenFlags::TRUNC,
         (OpenHow::Plain | OpenHow::Same, _) => OpenFlags::WRONLY | OpenFlags::CREATE,
     };
-    let opened = follow::open_or_make(path, flags, NEW_FILE);
-    let stream = opened.map_err(|error| refused(path, &error))?;
+    // Not blocking: a FIFO without another end, or a line without a carrier, would hold it for ever.
+    let opened = follow::open_or_make(path, flags | OpenFlags::NONBLOCK, NEW_FILE);
+    let stream = opened.map_err(|error| match error.is(Errno::NXIO.raw_os_error()) {
+        true => {
+            let detail = format!("{}, a FIFO that nobody reads", path.display());
+            Failure::new(Step::Open, error.errno(), detail)
+        }
+        false => refused(path, &error),
+    })?;
+    // The program's own reads and writes block, as it expects.
+    rustix::io::ioctl_fionbio(&stream, false)
+        .call_on("ioctl(FIONBIO)", path)
+        .step(Step::Open)?;
     let is_terminal = rustix::termios::isatty(&stream);
     match open.how == OpenHow::Terminal && !is_terminal {
         true => Err(refused(path, &kernel::Error::new("isatty", Errno::NOTTY))),

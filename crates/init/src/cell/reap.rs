@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Signals of a cell-init: children that ended, and the node's order to stop.
 
+use kernel::pidfd;
 use kernel::signal::Signal;
-use kernel::wait::Exit;
+use kernel::wait::{self, Exit, Reap, Target};
 use rustix::io::Errno;
 
 use super::Cell;
 use super::room::Room;
-use super::workload::{State, exit_record};
+use super::workload::{State, Workload, exit_record, unknown_end};
 use crate::protocol::{CellEvent, ExitHow, ExitRecord, Failure, Namespaces};
 use crate::reap::each_end;
 
@@ -81,9 +82,34 @@ impl Cell {
             State::Failing { failure, .. } => unheard(failure, exit, workload.started_ns),
             State::Running | State::Headless(_) | State::Ended(_) => workload.exit_record(exit),
         };
+        self.unwatch(workload);
         workload.conclude(record);
         room.news = true;
         true
+    }
+
+    /// The main process of a workload has ended that wasn't executed here. One that isn't a child
+    /// of this init is reaped elsewhere: how it ended is not known.
+    pub(super) fn main_ended(&mut self, room: &mut Room, token: u64) {
+        let at = room.watched_at(token);
+        let Some(workload) = at.and_then(|at| room.workloads.0.get_mut(at)) else {
+            return;
+        };
+        let own = wait::try_wait(Target::Pid(workload.pid), Reap::No);
+        let is_child = !own.is_err_and(|error| error.is(Errno::CHILD.raw_os_error()));
+        if is_child || !pidfd::has_ended(&workload.pidfd).unwrap_or(false) {
+            return;
+        }
+        self.unwatch(workload);
+        workload.conclude(unknown_end(workload.started_ns));
+        room.news = true;
+    }
+
+    pub(super) fn unwatch(&self, workload: &mut Workload) {
+        if workload.is_watched {
+            workload.is_watched = false;
+            let _ = self.poll.remove(&workload.pidfd);
+        }
     }
 }
 

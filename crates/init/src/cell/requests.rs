@@ -4,6 +4,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use kernel::Context;
+use kernel::cgroup::Cgroup;
 use kernel::clone::{self, Cloned};
 use kernel::sealed::{self, Sealed};
 use kernel::seqpacket::ReceiveError;
@@ -112,6 +113,7 @@ impl Cell {
                 uid,
                 record,
             } => (request, self.serve_light(room, uid, record, fds)),
+            CellRequest::Unlight { request, uid } => (request, self.unlight(uid)),
             CellRequest::Main { request, uid, pid } => {
                 (request, self.put_main(room, uid, pid, fds))
             }
@@ -188,9 +190,40 @@ impl Cell {
         Ok(())
     }
 
+    /// Serves a light cell no more.
+    fn unlight(&mut self, uid: Uid) -> Outcome {
+        let mut rooms = self.rooms.iter_mut().flatten();
+        let Some(room) = rooms.find(|room| room.uid == uid && !room.is_own()) else {
+            // The asking one is not among them: a cell doesn't end itself so.
+            return Err(failed(
+                Step::Protocol,
+                Errno::SRCH,
+                "no such light cell here",
+            ));
+        };
+        if room.workloads.any_unended() {
+            return Err(failed(Step::Protocol, Errno::BUSY, "workloads run in it"));
+        }
+        room.is_over = true;
+        Ok(())
+    }
+
+    /// Whether a process is one of another workload than this one's already.
+    fn is_of_another(&self, asking: &Room, uid: Uid, pid: i32) -> bool {
+        let mut rooms = self.rooms.iter().flatten().map(|room| &**room);
+        let elsewhere = rooms.any(|room| room.workloads.at_process(pid).is_some());
+        let here = asking.workloads.at_process(pid);
+        let here = here.and_then(|at| asking.workloads.0.get(at));
+        elsewhere || here.is_some_and(|workload| workload.uid != uid)
+    }
+
     /// Which process is a workload's main one from now on.
     fn put_main(&mut self, room: &mut Room, uid: Uid, pid: i32, fds: Vec<OwnedFd>) -> Outcome {
         let pidfd = only(fds)?;
+        if self.is_of_another(room, uid, pid) {
+            let detail = format!("process {pid} is another executable's");
+            return Err(failed(Step::Protocol, Errno::EXIST, &detail));
+        }
         let workload = found(room, uid)?;
         if !matches!(workload.state, State::Running | State::Headless(_)) {
             let detail = "the executable has ended, or has not started";
@@ -199,6 +232,7 @@ impl Cell {
         // It may have ended before anybody called it a main process. What has is reaped, or will
         // be: until then it can be signalled.
         let is_there = pidfd::exists(&pidfd).step(Step::Protocol)?;
+        self.unwatch(workload);
         workload.pid = pid;
         workload.pidfd = pidfd;
         workload.state = State::Running;
@@ -211,14 +245,22 @@ impl Cell {
             };
             workload.conclude(record);
             room.news = true;
+            return Ok(());
         }
-        Ok(())
+        let mut all = room.workloads.0.iter();
+        match all.position(|workload| workload.uid == uid) {
+            Some(at) => room.watch(at, &self.poll).step(Step::Limit),
+            None => Ok(()),
+        }
     }
 
     /// Ends a light cell, or the init with its own cell.
     fn exit(&mut self, room: &mut Room, request: u64) -> Outcome {
         let is_busy = !room.workloads.0.is_empty();
-        let serves_others = room.is_own() && self.rooms.iter().any(Option::is_some);
+        // One whose making came to nothing, or whose daemon is gone for good, holds up nothing.
+        let is_used = |room: &Room| room.link.is_some() || room.workloads.any_unended();
+        let mut others = self.rooms.iter().flatten();
+        let serves_others = room.is_own() && others.any(|room| is_used(room));
         if is_busy || serves_others {
             let detail = "workloads run here, or have ended and are not acknowledged";
             return Err(failed(Step::Protocol, Errno::BUSY, detail));
@@ -313,6 +355,10 @@ impl Cell {
             }),
             Ok(Cloned::Parent(pid, pidfd)) => {
                 let mut workload = Workload::new(head, pid, pidfd, status);
+                if workload.forks {
+                    let leaf = parts.leaf.try_clone().ok();
+                    workload.leaf = leaf.map(|leaf| Cgroup::from_fd(leaf, ""));
+                }
                 workload.memory_events = memory_events(parts.leaf.as_fd());
                 workload.output = parts.keep;
                 workload.stdin = parts.stdin;

@@ -10,7 +10,7 @@ use kernel::Result;
 use kernel::poll::Deadline;
 use kernel::seqpacket::{self, Mode, ReceiveError};
 
-use super::workload::{State, Workloads};
+use super::workload::{State, Workload, Workloads};
 use super::{Cell, KEEP, PACKETS_AT_ONCE, PAUSE};
 use crate::link::Link;
 use crate::poll::{Interest, Poll};
@@ -20,6 +20,8 @@ use crate::protocol::{CellEvent, MAX_PACKET, Namespaces, Uid, VERSION};
 const LISTENER: u32 = 1;
 const LINK: u32 = 2;
 const STATUS: u32 = 16;
+/// Of the pidfds of main processes that weren't executed here, with their descriptor.
+const MAIN: u32 = 1 << 31;
 
 /// See the module.
 pub(super) struct Room {
@@ -49,6 +51,7 @@ pub(super) enum Source {
     Listener(u32),
     Link(u32),
     Status(u32),
+    Main(u32),
 }
 
 impl Source {
@@ -59,6 +62,7 @@ impl Source {
             Ok(0) => Source::Signals,
             Ok(LISTENER) => Source::Listener(number),
             Ok(LINK) => Source::Link(number),
+            Ok(kind) if kind & MAIN != 0 => Source::Main(number),
             _ => Source::Status(number),
         }
     }
@@ -106,6 +110,33 @@ impl Room {
     /// The token of an exec-status pipe.
     pub(super) fn status_token(&self, status: &OwnedFd) -> u64 {
         self.token(STATUS.saturating_add(status.as_raw_fd().unsigned_abs()))
+    }
+
+    fn main_token(&self, pidfd: &OwnedFd) -> u64 {
+        self.token(MAIN | pidfd.as_raw_fd().unsigned_abs())
+    }
+
+    /// The place of the workload whose watched pidfd has that token.
+    pub(super) fn watched_at(&self, token: u64) -> Option<usize> {
+        let is_it =
+            |workload: &Workload| workload.is_watched && self.main_token(&workload.pidfd) == token;
+        self.workloads.0.iter().position(is_it)
+    }
+
+    /// Has the loop tell of the end of a workload's process, whoever its parent is.
+    pub(super) fn watch(&mut self, at: usize, poll: &Poll) -> Result<()> {
+        let Some(workload) = self.workloads.0.get(at) else {
+            return Ok(());
+        };
+        poll.add(
+            &workload.pidfd,
+            self.main_token(&workload.pidfd),
+            Interest::READ,
+        )?;
+        if let Some(workload) = self.workloads.0.get_mut(at) {
+            workload.is_watched = true;
+        }
+        Ok(())
     }
 
     /// How long until something is to be done that no descriptor tells of.
@@ -328,12 +359,14 @@ mod tests {
             Source::Listener(number) => ("listener", number),
             Source::Link(number) => ("link", number),
             Source::Status(number) => ("status", number),
+            Source::Main(number) => ("main", number),
         };
         let token = |room: u64, kind: u32| room << 32 | u64::from(kind);
         assert_eq!(number(0), ("signals", 0));
         assert_eq!(number(token(0, LISTENER)), ("listener", 0));
         assert_eq!(number(token(7, LINK)), ("link", 7));
         assert_eq!(number(token(7, STATUS)), ("status", 7));
+        assert_eq!(number(token(7, MAIN | 9)), ("main", 7));
         assert_eq!(
             number(token(u32::MAX.into(), STATUS + 5)),
             ("status", u32::MAX)

@@ -4,13 +4,12 @@
 
 use std::time::Duration;
 
-use kernel::pidfd;
 use kernel::poll::Deadline;
 use kernel::signal::Signal;
 
 use super::room::Room;
 use super::workload::Workload;
-use super::{Cell, end};
+use super::{Cell, PAUSE, end};
 
 /// How long the last exits wait for a connected daemon to acknowledge them.
 const ACKNOWLEDGE: Duration = Duration::from_secs(2);
@@ -31,12 +30,13 @@ impl Stop {
     pub(super) fn timeout(&self, rooms: &[Option<Box<Room>>]) -> Option<Duration> {
         let all = rooms.iter().flatten();
         let all = all.flat_map(|room| &room.workloads.0);
-        let kills = all.filter(|workload| workload.is_alive());
-        let kills = kills.filter_map(|workload| workload.kill_at);
-        kills
-            .chain(self.end_at)
-            .filter_map(Deadline::remaining)
-            .min()
+        let running: Vec<_> = all.filter(|workload| workload.runs()).collect();
+        // That a group is empty may show a moment after the last end in it.
+        let mut headless = running.iter().filter(|workload| !workload.is_alive());
+        let look = headless.next().map(|_| PAUSE);
+        let kills = running.iter().filter_map(|workload| workload.kill_at);
+        let due = kills.chain(self.end_at).filter_map(Deadline::remaining);
+        due.chain(look).min()
     }
 }
 
@@ -47,12 +47,11 @@ impl Cell {
             return;
         }
         self.stop = Some(Stop { end, end_at: None });
-        for workload in self.alive() {
+        for workload in self.running() {
             let grace = Duration::from_millis(workload.grace_ms.into());
             workload.kill_at = Some(Deadline::after(grace));
             let signal = Signal::from_number(workload.stop_signal.into()).unwrap_or(Signal::TERM);
-            // Ended already: it will be reaped.
-            let _ = pidfd::send_signal(&workload.pidfd, signal);
+            workload.signal(signal);
         }
     }
 
@@ -60,13 +59,13 @@ impl Cell {
         if self.stop.is_none() {
             return;
         }
-        for workload in self.alive() {
+        for workload in self.running() {
             if workload.kill_at.is_some_and(Deadline::passed) {
                 workload.kill_at = None;
-                let _ = pidfd::send_signal(&workload.pidfd, Signal::KILL);
+                workload.signal(Signal::KILL);
             }
         }
-        if self.any_alive() {
+        if self.any_runs() {
             return;
         }
         let mut rooms = self.rooms.iter().flatten();
@@ -84,10 +83,10 @@ impl Cell {
         }
     }
 
-    /// The workloads of all its cells whose process is there.
-    fn alive(&mut self) -> impl Iterator<Item = &mut Workload> {
+    /// The workloads of all its cells of which something runs.
+    fn running(&mut self) -> impl Iterator<Item = &mut Workload> {
         let rooms = self.rooms.iter_mut().flatten();
         let all = rooms.flat_map(|room| &mut room.workloads.0);
-        all.filter(|workload| workload.is_alive())
+        all.filter(|workload| workload.runs())
     }
 }

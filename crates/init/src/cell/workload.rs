@@ -14,7 +14,10 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use kernel::cgroup::Cgroup;
+use kernel::pidfd;
 use kernel::poll::Deadline;
+use kernel::signal::Signal;
 use kernel::wait::{Exit, ExitStatus};
 
 use crate::codec::StartHead;
@@ -57,6 +60,8 @@ pub(super) struct Workload {
     pub(super) annex: Option<OwnedFd>,
     /// `memory.events` of its leaf, where the controller is.
     pub(super) memory_events: Option<OwnedFd>,
+    /// Its group, where it may be without a main process: see [`Workload::signal`].
+    pub(super) leaf: Option<Cgroup>,
     pub(super) record: Vec<u8>,
     pub(super) started_ns: u64,
     /// The executed process is only the first one.
@@ -67,6 +72,8 @@ pub(super) struct Workload {
     pub(super) grace_ms: u32,
     /// The present daemon knows of it.
     pub(super) told: bool,
+    /// Its pidfd is among what the loop waits for: see `Cell::main_ended`.
+    pub(super) is_watched: bool,
     /// The present daemon knows of its end, or of that of its first process.
     pub(super) end_told: bool,
     /// In a shutdown: when it is killed.
@@ -89,6 +96,7 @@ impl Workload {
             stdin: None,
             annex: None,
             memory_events: None,
+            leaf: None,
             record: head.record,
             started_ns: time::realtime_ns(),
             forks: head.forks,
@@ -96,6 +104,7 @@ impl Workload {
             stop_signal: head.stop_signal,
             grace_ms: head.grace_ms,
             told: true,
+            is_watched: false,
             end_told: false,
             kill_at: None,
         }
@@ -104,6 +113,30 @@ impl Workload {
     /// Whether its process, the first or the main one, is still there.
     pub(super) fn is_alive(&self) -> bool {
         !matches!(self.state, State::Ended(_) | State::Headless(_))
+    }
+
+    /// Whether something of it runs: its process, or without a main process what is in its leaf.
+    pub(super) fn runs(&self) -> bool {
+        match (&self.state, &self.leaf) {
+            (State::Headless(_), Some(leaf)) => leaf.events().is_ok_and(|events| events.populated),
+            _ => self.is_alive(),
+        }
+    }
+
+    /// Signals its process, or without a main process what is in its leaf.
+    pub(super) fn signal(&self, signal: Signal) {
+        let headless = matches!(self.state, State::Headless(_));
+        let Some(leaf) = self.leaf.as_ref().filter(|_| headless) else {
+            // Ended already: it will be reaped.
+            let _ = pidfd::send_signal(&self.pidfd, signal);
+            return;
+        };
+        // A number that is another process's by now is one of this cell's all the same, which is
+        // being stopped.
+        for pid in leaf.processes().unwrap_or_default() {
+            let pidfd = pidfd::open(pid);
+            let _ = pidfd.and_then(|pidfd| pidfd::send_signal(&pidfd, signal));
+        }
     }
 
     /// As the protocol says it.
@@ -245,7 +278,13 @@ impl Workloads {
         }
     }
 
-    pub(super) fn any_alive(&self) -> bool {
-        self.0.iter().any(Workload::is_alive)
+    /// Whether there is one whose end has not come.
+    pub(super) fn any_unended(&self) -> bool {
+        let ended = |workload: &Workload| matches!(workload.state, State::Ended(_));
+        !self.0.iter().all(ended)
+    }
+
+    pub(super) fn any_runs(&self) -> bool {
+        self.0.iter().any(Workload::runs)
     }
 }

@@ -522,9 +522,17 @@ pub enum CellRequest {
         /// The light cell's opaque record, as [`CellLaunch::record`].
         record: Vec<u8>,
     },
+    /// Serve a light cell no more that came to nothing. Refused (EBUSY) while something runs in it.
+    Unlight {
+        /// Comes back with the answer.
+        request: u64,
+        /// The light cell's run.
+        uid: Uid,
+    },
     /// Which process is the main one of a workload from now on: a child of this init, or one that
-    /// was. Where it has ended already, its end is told, if it is known still. Descriptor: its
-    /// pidfd.
+    /// was, and no other workload's (EEXIST). Where it has ended already, its end is told, if it is
+    /// known still. Of one that another process is the parent of, how it ends isn't known.
+    /// Descriptor: its pidfd.
     Main {
         /// Comes back with the answer.
         request: u64,
@@ -533,7 +541,8 @@ pub enum CellRequest {
         /// Its process id in the cell-init's pid namespace.
         pid: i32,
     },
-    /// End: nothing runs here any more. Refused (EBUSY) while something does. A light cell's
+    /// End: nothing runs here any more. Refused (EBUSY) while something does, or a light cell that
+    /// is served here has a daemon's connection or something that runs. A light cell's
     /// conversation ends; any other cell's init does, which serves no light cells any more.
     Exit {
         /// Comes back with the answer.

@@ -19,6 +19,22 @@ pub(crate) const STORIES: &[Story] = &[
         a_daemon_in_the_background_is_followed,
     ),
     (
+        "a_main_process_of_another_parent_has_an_end",
+        a_main_process_of_another_parent_has_an_end,
+    ),
+    (
+        "a_light_cell_that_came_to_nothing_holds_nothing_up",
+        a_light_cell_that_came_to_nothing_holds_nothing_up,
+    ),
+    (
+        "a_stream_that_would_block_says_so",
+        a_stream_that_would_block_says_so,
+    ),
+    (
+        "a_stop_without_a_daemon_asks_what_has_no_main_process",
+        a_stop_without_a_daemon_asks_what_has_no_main_process,
+    ),
+    (
         "descriptors_are_passed_by_name",
         descriptors_are_passed_by_name,
     ),
@@ -141,18 +157,143 @@ fn a_daemon_in_the_background_is_followed() {
     assert_eq!(cell.run_launch(&fails).exit.how, ExitHow::Code(4));
 }
 
-/// The node's number of a process with that number in the namespace of a cell-init, its parent.
-fn outside_of(init: i32, inside: i32) -> i32 {
-    let children = format!("/proc/{init}/task/{init}/children");
-    let children = std::fs::read_to_string(children).unwrap();
-    let has_number = |pid: &&str| {
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
-        let last = line.and_then(|line| line.split_whitespace().last());
-        last == Some(inside.to_string().as_str())
+/// The main process is the child of one that stays: the init can't reap it, and tells its end all
+/// the same. Nor is it two executables' at once.
+fn a_main_process_of_another_parent_has_an_end() {
+    let node = Node::start();
+    let mut daemon = node.daemon();
+    let cell = daemon.cell(&node, Plan::bare("web", 524_288));
+    let parent = "sleep 1000 >/dev/null 2>&1 & echo $!; while :; do sleep 1; done";
+    let mut launch = launch_of(&["/bin/sh", "-c", &format!("sh -c '{parent}' & exit 0")]);
+    launch.forks = true;
+    let running = cell.start(&launch);
+    let pid: i32 = read_line(&running.stdout).trim().parse().unwrap();
+    let uid = running.uid;
+    cell.link.wait_for(|event| match event {
+        CellEvent::Forked { uid: whose, .. } if *whose == uid => Some(()),
+        _ => None,
+    });
+    let pidfd = kernel::pidfd::open(outside_of(cell.pid, pid)).unwrap();
+    let main = |uid| {
+        let request = move |request| CellRequest::Main { request, uid, pid };
+        cell.link.ask(request, &[pidfd.as_fd()])
     };
-    let mut children = children.split_whitespace();
-    children.find(has_number).unwrap().parse().unwrap()
+    main(uid).unwrap();
+    let other = cell.start(&launch_of(&["/bin/sleep", "1000"]));
+    let refused = main(other.uid).unwrap_err();
+    assert_eq!(refused.errno, rustix::io::Errno::EXIST.raw_os_error());
+    kernel::pidfd::send_signal(&pidfd, kernel::signal::Signal::KILL).unwrap();
+    assert_eq!(cell.link.exit_of(uid).how, ExitHow::Unknown);
+}
+
+fn a_light_cell_that_came_to_nothing_holds_nothing_up() {
+    let node = Node::start();
+    let mut daemon = node.daemon();
+    let cell = daemon.cell(&node, Plan::bare("web", 524_288));
+    let light = light_in(&node, &cell, "light");
+    let uid = light.uid;
+    let unlight = || {
+        cell.link
+            .ask(|request| CellRequest::Unlight { request, uid }, &[])
+    };
+    let running = light.start(&launch_of(&["/bin/sleep", "1000"]));
+    assert_eq!(
+        unlight().unwrap_err().errno,
+        rustix::io::Errno::BUSY.raw_os_error()
+    );
+    let exit = |link: &CellLink| link.ask(|request| CellRequest::Exit { request }, &[]);
+    assert!(exit(&cell.link).is_err(), "something runs in it");
+    let kill = |request| CellRequest::Signal {
+        request,
+        uid: running.uid,
+        signal: 9,
+    };
+    light.link.ask(kill, &[]).unwrap();
+    light.link.exit_of(running.uid);
+    unlight().unwrap();
+    assert!(receive::<CellEvent>(&light.link.socket).is_none());
+    assert!(unlight().is_err(), "there is none any more");
+    // One whose daemon is gone is no reason to stay.
+    let another = light_in(&node, &cell, "another");
+    drop(another.link);
+    exit(&cell.link).unwrap();
+    for name in ["light", "another"] {
+        let _ = cell.group.remove(name, std::time::Duration::from_secs(2));
+    }
+}
+
+fn a_stream_that_would_block_says_so() {
+    let node = Node::start();
+    let mut daemon = node.daemon();
+    let cell = daemon.cell(&node, Plan::bare("web", 524_288));
+    assert_eq!(cell.sh("mkfifo /tmp/fifo").exit.how, ExitHow::Code(0));
+    let mut launch = launch_of(&["/bin/cat"]);
+    launch.opens = vec![Open {
+        stream: 1,
+        how: OpenHow::Plain,
+        path: b"/tmp/fifo".to_vec(),
+    }];
+    let asked = cell.ask_to_start(&launch);
+    let failure = cell.hear_of_start(&launch, asked).err().unwrap();
+    assert_eq!(failure.step, Step::Open);
+    assert!(failure.detail.contains("nobody reads"), "{failure:?}");
+    // For reading it is one that nobody has written to: it is at its end.
+    launch.opens[0].stream = 0;
+    assert_eq!(cell.run_launch(&launch).exit.how, ExitHow::Code(0));
+    // What output inherits can be written, too.
+    let mut both = launch_of(&["/bin/sh", "-c", "read line; echo and $line"]);
+    assert_eq!(cell.sh("echo this > /tmp/both").exit.how, ExitHow::Code(0));
+    let open = |stream, how, path: &[u8]| Open {
+        stream,
+        how,
+        path: path.to_vec(),
+    };
+    both.opens = vec![
+        open(0, OpenHow::Plain, b"/tmp/both"),
+        open(1, OpenHow::Same, b""),
+    ];
+    assert_eq!(cell.run_launch(&both).exit.how, ExitHow::Code(0));
+    assert_eq!(cell.sh("cat /tmp/both").stdout, "this\nand this\n");
+    launch.opens[0].path = b"/proc/self/status".to_vec();
+    let status = cell.run_launch(&launch).stdout;
+    assert!(status.contains("Groups:"), "{status}");
+}
+
+fn a_stop_without_a_daemon_asks_what_has_no_main_process() {
+    let node = Node::start();
+    let mut daemon = node.daemon();
+    let cell = daemon.cell(&node, Plan::bare("web", 524_288));
+    let background = "trap \"sleep 0.2; echo bye; exit 0\" TERM; echo up; \
+                      while :; do sleep 0.05; done";
+    let mut launch = launch_of(&["/bin/sh", "-c", &format!("sh -c '{background}' & exit 0")]);
+    launch.forks = true;
+    launch.stop_signal = 15;
+    launch.grace_ms = 20_000;
+    let running = cell.start(&launch);
+    assert_eq!(read_line(&running.stdout), "up\n");
+    let uid = running.uid;
+    cell.link.wait_for(|event| match event {
+        CellEvent::Forked { uid: whose, .. } if *whose == uid => Some(()),
+        _ => None,
+    });
+    kernel::pidfd::send_signal(&cell.pidfd, kernel::signal::Signal::TERM).unwrap();
+    assert_eq!(read_line(&running.stdout), "bye\n");
+}
+
+/// The node's number of a process with that number in the namespace of a cell-init, which is below
+/// that.
+fn outside_of(init: i32, inside: i32) -> i32 {
+    let status = std::fs::read_to_string(format!("/proc/{init}/status")).unwrap();
+    let children = format!("/proc/{init}/task/{init}/children");
+    let children = std::fs::read_to_string(children).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    let last = line.and_then(|line| line.split_whitespace().last());
+    if last == Some(inside.to_string().as_str()) {
+        return init;
+    }
+    let below = children.split_whitespace().map(|pid| pid.parse().unwrap());
+    let found = below.map(|pid| outside_of(pid, inside));
+    found.max().unwrap_or(0)
 }
 
 fn descriptors_are_passed_by_name() {

@@ -44,6 +44,8 @@ pub(super) struct Found {
     pub(super) group: Cgroup,
     pub(super) workloads: Vec<Examined>,
     pub(super) init: Arc<InitProcess>,
+    /// The ids of the user namespace that its init is in; none in the node's.
+    pub(super) mapped: Option<IdRange>,
     /// Node-init is its parent.
     pub(super) child: bool,
     /// Resolves when node-init says how it has ended, once that was asked.
@@ -162,8 +164,10 @@ async fn handshake(shared: &Shared, peer: &Accepted) -> Result<Found, String> {
     let pid = peer.pid.or(welcome.sender);
     let pid = pid.ok_or_else(|| "the kernel doesn't say who answered".to_owned())?;
     let mut init = InitProcess::find(pid, &inits)?;
-    init.lend(record.spec.light);
-    verify(&group, &record, &init)?;
+    verify(&group, &record)?;
+    let is_light = init::is_light(&group).map_err(|e| e.to_string())?;
+    check_kind(record.spec.light, is_light, peer.pid)?;
+    init.lend(is_light);
     let examined = welcome.workloads.into_iter();
     let examined = examined.map(|kept| examine(&group, &name, &key, kept));
     let workloads = examined.collect::<Result<_, _>>()?;
@@ -175,6 +179,7 @@ async fn handshake(shared: &Shared, peer: &Accepted) -> Result<Found, String> {
         record,
         group,
         workloads,
+        mapped: ids_of(pid).ok(),
         init: Arc::new(init),
         child: peer.pid.is_some(),
         exit: None,
@@ -182,19 +187,97 @@ async fn handshake(shared: &Shared, peer: &Accepted) -> Result<Found, String> {
 }
 
 /// Whether the record says what the kernel says.
-fn verify(group: &Cgroup, record: &CellRecord, init: &InitProcess) -> Result<(), String> {
+fn verify(group: &Cgroup, record: &CellRecord) -> Result<(), String> {
     let marked = init::marked(group);
     if marked != Some(record.meta.uid) {
         let group = group.path().display();
         return Err(format!("{group} is the group of {marked:?}, not its own"));
     }
-    let ids = (!record.spec.shares(Namespace::User))
-        .then(|| ids_of(init.pid()))
-        .transpose()?;
-    if ids != record.ids {
+    if record.ids.is_some() == record.spec.shares(Namespace::User) {
         return Err(format!(
-            "it says that its ids are {:?}, the kernel {ids:?}",
+            "it says that its ids are {:?}, which its namespaces contradict",
             record.ids
+        ));
+    }
+    Ok(())
+}
+
+/// Whether it is light as it says: the mark of its group and node-init decide. A light cell has no
+/// init that node-init could know; who pretended to be one could not be killed.
+fn check_kind(says_light: bool, is_light: bool, known: Option<i32>) -> Result<(), String> {
+    if says_light != is_light {
+        let [says, is] =
+            [says_light, is_light].map(|light| if light { "light" } else { "not light" });
+        return Err(format!("it says that it is {says}, and it was made {is}"));
+    }
+    match known.filter(|_| is_light) {
+        Some(pid) => Err(format!(
+            "it is light, and process {pid} is an init of its own"
+        )),
+        None => Ok(()),
+    }
+}
+
+/// What is known of the cell around one.
+#[derive(Clone, Copy)]
+pub(super) struct Host {
+    pub(super) init: i32,
+    pub(super) mapped: Option<IdRange>,
+    pub(super) is_container: bool,
+}
+
+impl Found {
+    /// What is known of it as the cell around others.
+    pub(super) fn host(&self) -> Host {
+        Host {
+            init: self.init.pid(),
+            mapped: self.mapped,
+            is_container: self.record.spec.container.is_some(),
+        }
+    }
+
+    /// The pid of its init where that is its own: a light cell has none to be killed.
+    pub(super) fn own_pid(&self) -> Option<i32> {
+        Some(self.init.pid()).filter(|_| !self.init.is_lent())
+    }
+
+    /// Whether it is where it says, as the cell around it tells.
+    pub(super) fn check_place(&self, around: Option<Host>) -> Result<(), String> {
+        let light = self.init.is_lent();
+        place(
+            light.then(|| self.init.pid()),
+            self.record.ids,
+            self.mapped,
+            around,
+        )
+    }
+}
+
+/// `light`: the init of a light cell. `ids`: what the record says; `mapped`: what the kernel does.
+fn place(
+    light: Option<i32>,
+    ids: Option<IdRange>,
+    mapped: Option<IdRange>,
+    around: Option<Host>,
+) -> Result<(), String> {
+    if let Some(pid) = light {
+        match around {
+            Some(host) if host.is_container => {
+                return Err("it is light, and in a container".to_owned());
+            }
+            Some(host) if host.init == pid => {}
+            _ => {
+                return Err(format!(
+                    "it is light, and process {pid} is not the init of the cell around it"
+                ));
+            }
+        }
+    }
+    // Who shares the user namespace is in that of the cell around it.
+    let expected = ids.or(around.and_then(|host| host.mapped));
+    if mapped != expected {
+        return Err(format!(
+            "it says that its ids are {ids:?}, the kernel {mapped:?}"
         ));
     }
     Ok(())
@@ -224,7 +307,8 @@ fn extent(line: &str) -> Option<IdMap> {
 /// What the kernel says of a cell whose init says nothing.
 pub(super) struct Seen {
     pub(super) key: Key,
-    pub(super) pid: i32,
+    /// None of one that node-init doesn't know: a light cell's.
+    pub(super) pid: Option<i32>,
     /// None where it has no user namespace of its own.
     pub(super) ids: Option<IdRange>,
     /// When its socket was made.
@@ -233,11 +317,15 @@ pub(super) struct Seen {
 
 /// Looks; none where there is nothing to be seen, and so nothing that could be served.
 pub(super) fn look_at(shared: &Shared, peer: &Accepted) -> Option<Seen> {
-    let pid = peer.pid?;
-    let inits = find::path_of_process(pid).ok()?;
-    let name = inits::tenant_of(shared.root.path(), &inits)?;
-    let tenant = shared.root.child(name).ok()?;
-    let path = init::find_marked(&tenant, peer.uid)?;
+    let (name, path) = match peer.pid {
+        Some(pid) => {
+            let inits = find::path_of_process(pid).ok()?;
+            let name = inits::tenant_of(shared.root.path(), &inits)?.to_owned();
+            let path = init::find_marked(&shared.root.child(&name).ok()?, peer.uid)?;
+            (name, path)
+        }
+        None => anywhere(&shared.root, peer.uid)?,
+    };
     let meta = std::fs::metadata(&peer.socket).ok()?;
     let created = u64::try_from(meta.mtime()).unwrap_or(0);
     Some(Seen {
@@ -245,9 +333,81 @@ pub(super) fn look_at(shared: &Shared, peer: &Accepted) -> Option<Seen> {
             tenant: name.parse().ok()?,
             path: path.to_str()?.parse().ok()?,
         },
-        pid,
+        pid: peer.pid,
         // The node's own map isn't a cell's.
-        ids: ids_of(pid).ok(),
+        ids: peer.pid.and_then(|pid| ids_of(pid).ok()),
         created: Timestamp(created.saturating_mul(1_000_000_000)),
     })
+}
+
+/// The tenant and the group of a cell that node-init doesn't know: by the mark alone.
+fn anywhere(root: &Cgroup, uid: Uid) -> Option<(String, PathBuf)> {
+    let mut tenants = root.groups().into_iter();
+    tenants.find_map(|(name, tenant)| Some((name, init::find_marked(&tenant, uid)?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_init_makes_itself_unkillable_by_calling_its_cell_light() {
+        assert!(check_kind(true, true, None).is_ok());
+        assert!(check_kind(false, false, Some(7)).is_ok());
+        // Node-init that came again knows none of them.
+        assert!(check_kind(false, false, None).is_ok());
+        assert!(check_kind(true, false, Some(7)).is_err());
+        assert!(check_kind(true, false, None).is_err());
+        assert!(check_kind(false, true, None).is_err());
+        assert!(check_kind(true, true, Some(7)).is_err());
+    }
+
+    #[test]
+    fn a_light_cell_is_served_by_the_init_around_it_and_nobody_hides_ids() {
+        let ids = |first| {
+            Some(IdRange {
+                first,
+                count: 65_536,
+            })
+        };
+        let host = |init, mapped| Host {
+            init,
+            mapped,
+            is_container: false,
+        };
+        assert!(place(Some(7), None, ids(1), Some(host(7, ids(1)))).is_ok());
+        assert!(place(Some(7), None, ids(1), Some(host(8, ids(1)))).is_err());
+        assert!(place(Some(7), None, None, None).is_err());
+        let container = Host {
+            is_container: true,
+            ..host(7, None)
+        };
+        assert!(place(Some(7), None, None, Some(container)).is_err());
+        assert!(place(None, ids(1), ids(1), None).is_ok());
+        assert!(place(None, ids(1), ids(2), None).is_err());
+        // It says that it shares, and has ids of its own: nobody else would know them as taken.
+        assert!(place(None, None, ids(1), None).is_err());
+        assert!(place(None, None, ids(1), Some(host(8, ids(2)))).is_err());
+        assert!(place(None, None, ids(1), Some(host(8, ids(1)))).is_ok());
+        assert!(place(None, None, None, Some(host(8, None))).is_ok());
+    }
+
+    #[test]
+    fn a_silent_light_cell_is_found_by_the_mark_of_its_group() {
+        // A folder stands for the group: it has marks and names as well.
+        let folder = tempfile::tempdir().unwrap();
+        let opened = kernel::fsutil::open_directory(folder.path()).unwrap();
+        let root = Cgroup::from_fd(opened, folder.path());
+        let tenant = root.ensure("red").unwrap();
+        let around = tenant.ensure("web").unwrap();
+        init::mark(&around, Uid([1; 16])).unwrap();
+        let light = around.ensure("unit").unwrap();
+        assert!(!init::is_light(&light).unwrap());
+        init::mark(&light, Uid([2; 16])).unwrap();
+        init::mark_light(&light).unwrap();
+        assert!(init::is_light(&light).unwrap());
+        let found = anywhere(&root, Uid([2; 16]));
+        assert_eq!(found, Some(("red".to_owned(), PathBuf::from("web/unit"))));
+        assert_eq!(anywhere(&root, Uid([3; 16])), None);
+    }
 }

@@ -44,7 +44,7 @@ use super::record::{self, Archived};
 use super::tally::Tally;
 use super::tenant::{Told, inits};
 use super::{Runtime, Settings, Shared};
-use handshake::{Accepted, Answer, Found, Handshakes};
+use handshake::{Accepted, Answer, Found, Handshakes, Host};
 use store::Finished;
 use tenants::{Pool, Tenants, Turns};
 
@@ -282,6 +282,8 @@ struct Adopter {
     kept: HashSet<PathBuf>,
     /// The pids of their inits.
     inits: HashSet<i32>,
+    /// What is known of the cells that were taken over, for those in them.
+    hosts: HashMap<Key, Host>,
     /// Whether the cells that were taken over are held.
     frozen: HashMap<Key, bool>,
     /// Said not to answer: where the kernel has them.
@@ -300,6 +302,7 @@ impl Adopter {
             attaching,
             kept: HashSet::new(),
             inits: HashSet::new(),
+            hosts: HashMap::new(),
             frozen: HashMap::new(),
             silent: BTreeMap::new(),
             behind: Vec::new(),
@@ -314,7 +317,7 @@ impl Adopter {
         for peer in handshakes.silent() {
             if let Some(seen) = handshake::look_at(&self.shared, peer) {
                 self.kept.insert(group_path(&self.shared, &seen.key));
-                self.inits.insert(seen.pid);
+                self.inits.extend(seen.pid);
                 self.silent.insert(peer.uid, seen.key);
             }
         }
@@ -322,7 +325,7 @@ impl Adopter {
         let behind = self.behind.iter().map(|found| Accepted {
             uid: found.uid,
             socket: found.socket.clone(),
-            pid: Some(found.init.pid()),
+            pid: found.own_pid(),
         });
         for peer in handshakes.silent().cloned().chain(behind) {
             self.say_silent(&peer);
@@ -372,16 +375,17 @@ impl Adopter {
                 continue;
             }
             self.silent.remove(&found.uid);
-            let (uid, socket, pid) = (found.uid, found.socket.clone(), found.init.pid());
+            let (uid, socket, pid) = (found.uid, found.socket.clone(), found.own_pid());
             let path = found.group.path().to_owned();
             match self.adopt(found) {
                 Ok(()) => {
                     self.kept.insert(path);
-                    self.inits.insert(pid);
+                    self.inits.extend(pid);
                 }
                 Err(error) => {
                     self.adoption.refused += 1;
-                    self.give_up(uid, &socket, Some(pid), &error);
+                    // A light cell has no init to be killed: what is in its group is, as an orphan.
+                    self.give_up(uid, &socket, pid, &error);
                 }
             }
         }
@@ -395,9 +399,12 @@ impl Adopter {
 
     /// One that answered: makes its owner, and publishes what it has.
     fn adopt(&mut self, found: Found) -> Result<(), String> {
+        let above = found.key.parent();
+        let around = above.as_ref().and_then(|above| self.hosts.get(above));
+        found.check_place(around.copied())?;
+        self.hosts.insert(found.key.clone(), found.host());
         let shared = &self.shared;
         let (key, ids) = (found.key, found.record.ids);
-        let above = key.parent();
         let around = above
             .as_ref()
             .map_or(0, |above| shared.index.root_id(above));
@@ -461,7 +468,7 @@ impl Adopter {
         let Some(seen) = handshake::look_at(&self.shared, peer) else {
             return;
         };
-        tracing::error!(cell = %seen.key.path, pid = seen.pid, "the cell's init does not answer");
+        tracing::error!(cell = %seen.key.path, pid = ?seen.pid, "the cell's init does not answer");
         let cell = silent::status(&self.shared, peer.uid, &seen);
         if !self.shared.index.publish_silent(cell, seen.ids) {
             tracing::error!(cell = %seen.key.path, "its name is another cell's");

@@ -38,7 +38,7 @@ pub(super) fn status(shared: &Shared, uid: Uid, seen: &Seen) -> CellStatus {
         spec,
         state: State::Running,
         conditions: vec![condition(INIT_SILENT, "NoGreeting", message.to_owned())],
-        pid: u32::try_from(seen.pid).ok(),
+        pid: seen.pid.and_then(|pid| u32::try_from(pid).ok()),
         first_uid: seen.ids.map(|ids| ids.first),
         started: Some(seen.created),
         finished: None,

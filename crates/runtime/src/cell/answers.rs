@@ -61,7 +61,7 @@ impl Owner {
         // What was asked of the cell while the executable was being started.
         if self.ending.has_begun() {
             let grace = self.cell.record.stop.and_then(|stop| stop.grace);
-            self.stop(uid, grace, None);
+            self.stop_with_cell(uid, grace);
         } else if self.cell.is_frozen()
             && let Some(executable) = self.executables.get_mut(&uid)
         {

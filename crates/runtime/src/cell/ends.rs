@@ -4,6 +4,8 @@
 //! the effects that concern more than one object: what the cell-init is told, the stop of the
 //! executables, and the end of a cell that goes with an executable. So is the loss of a cell-init.
 
+use std::time::Duration;
+
 use init::protocol::{CellRequest, ExitRecord};
 use model::error::Error;
 use model::exit::Exit;
@@ -88,13 +90,21 @@ impl Owner {
         }
     }
 
+    /// A stop that nothing of an executable outlives.
+    pub(super) fn stop_with_cell(&mut self, uid: Uid, grace: Option<Duration>) {
+        if let Some(executable) = self.executables.get_mut(&uid) {
+            executable.end_with_cell();
+        }
+        self.stop(uid, grace, None);
+    }
+
     /// Something that the end of the cell depends on.
     pub(super) fn ends(&mut self, event: CellEnd) {
         for effect in self.ending.after(event, &self.cell) {
             match effect {
                 cell::Effect::StopExecutables { grace } => {
                     for uid in self.executables.uids() {
-                        self.stop(uid, grace, None);
+                        self.stop_with_cell(uid, grace);
                     }
                 }
                 cell::Effect::TellInit => self.call(Call::Exit, Vec::new(), |request| {

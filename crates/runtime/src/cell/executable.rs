@@ -11,12 +11,13 @@ use kernel::signal::Signal;
 use model::error::Error;
 use model::executable::Effective;
 use model::exit::{Exit, How, Rusage};
+use model::launch::KillMode;
 use model::lifecycle::executable::Teardown;
 use model::lifecycle::{Event, State};
 use model::name::Uid;
 use model::status::{Condition, ExecutableStatus, Object};
 use model::time::Timestamp;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
 use super::main_process::Main;
@@ -45,10 +46,18 @@ pub(crate) struct Executable {
     pub(crate) first: Option<Exit>,
     /// What is known of its main process.
     pub(crate) main: Main,
+    /// The main process is looked for until this is dropped.
+    pub(super) seeking: Option<oneshot::Sender<()>>,
     /// Its output is being stored, or can't be.
     pub(crate) is_logged: bool,
     /// A task watches its leaf; from that moment on it is killed.
     pub(crate) kill_at: Option<watch::Sender<Option<Instant>>>,
+    /// A task waits for the end of a stop's grace that kills nothing by itself.
+    pub(super) grace: Option<watch::Sender<Instant>>,
+    /// The last word of a stop is being said: see `Owner::grace_over`.
+    pub(super) is_last_said: bool,
+    /// Its cell ends: nothing outlives that, whatever its kill mode.
+    pub(super) goes_with_cell: bool,
     /// Who waits for its end.
     pub(crate) waiting: Vec<Reply<Arc<Object>>>,
 }
@@ -86,8 +95,12 @@ impl Executable {
             teardown: Teardown::BEGIN,
             first: None,
             main,
+            seeking: None,
             is_logged: false,
             kill_at: None,
+            grace: None,
+            is_last_said: false,
+            goes_with_cell: false,
             waiting: Vec::new(),
         })
     }
@@ -103,7 +116,14 @@ impl Executable {
 
     /// Whether what outlives its main process goes on.
     pub(crate) fn leaves_others(&self) -> bool {
-        self.effective.ending.kill_mode.leaves()
+        self.effective.ending.kill_mode.leaves() && !self.goes_with_cell
+    }
+
+    /// Whether what there is of it at the end of a grace is killed.
+    pub(super) fn kills(&self) -> bool {
+        let ending = &self.effective.ending;
+        let kills = ending.send_sigkill != Some(false) && ending.kill_mode != KillMode::None;
+        kills || self.goes_with_cell
     }
 
     /// The pure step: the state after an event. What can't happen leaves it as it is.
@@ -122,8 +142,8 @@ impl Executable {
 
     /// Stops at that moment at the latest, where its processes are to be killed at all.
     pub(super) fn kill_by(&mut self, at: Instant, cell: &Cell) {
-        let kills = self.effective.ending.send_sigkill != Some(false);
-        self.watch_leaf(Some(at).filter(|_| kills), cell);
+        let at = Some(at).filter(|_| self.kills());
+        self.watch_leaf(at, cell);
     }
 
     /// Watches the leaf until it is empty, killing from that moment on, if there is one.

@@ -119,9 +119,14 @@ impl Executables {
     fn remove_leaf(&self, uid: Uid, cell: &Cell) {
         if let Some(executable) = self.get(&uid)
             && !self.has_another_of_its_name(executable)
-            && !(executable.leaves_others() && leaf::populated(&executable.leaf))
         {
-            leaf::remove(&cell.group, &executable.leaf_name());
+            match executable.leaves_others() && leaf::populated(&executable.leaf) {
+                true => {
+                    let (group, left) = (cell.group.clone(), executable.leaf.clone());
+                    tokio::spawn(leaf::reclaim(group, left, executable.leaf_name()));
+                }
+                false => leaf::remove(&cell.group, &executable.leaf_name()),
+            }
         }
     }
 }

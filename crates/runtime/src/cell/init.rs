@@ -23,6 +23,8 @@ use crate::watched::watch;
 
 /// The name of the mark.
 const MARK: &str = "aurae.cell";
+/// The mark of a light cell's group, beside the other one.
+const LIGHT: &str = "aurae.light";
 /// Deeper than any cell that the kernel lets be made (32 user namespaces).
 const DEEPEST: usize = 40;
 
@@ -70,6 +72,11 @@ impl InitProcess {
             return Err(format!("process {pid} is in {actual}, not in {inits}"));
         }
         Ok(Self::new(pid, pidfd))
+    }
+
+    /// Whether it is that of the cell around.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.is_lent
     }
 
     /// In the daemon's pid namespace.
@@ -130,6 +137,19 @@ pub(crate) fn mark(cell: &Cgroup, uid: Uid) -> Result<(), kernel::Error> {
 pub(crate) fn marked(group: &Cgroup) -> Option<Uid> {
     let mark = group.mark(MARK).ok().flatten()?;
     mark.try_into().ok().map(Uid)
+}
+
+/// Marks the group of a light cell: what it is counts by this, and not by what an init says.
+pub(crate) fn mark_light(cell: &Cgroup) -> Result<(), kernel::Error> {
+    cell.set_mark(LIGHT, &[1])
+}
+
+/// Whether the group is a light cell's.
+///
+/// # Errors
+/// Where the kernel doesn't say: then nothing may be taken for granted.
+pub(crate) fn is_light(cell: &Cgroup) -> Result<bool, kernel::Error> {
+    Ok(cell.mark(LIGHT)?.is_some())
 }
 
 /// Where the group of a cell is, below the one of its tenant.

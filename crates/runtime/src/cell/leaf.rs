@@ -9,18 +9,24 @@ use std::time::Duration;
 
 use kernel::cgroup::{Cgroup, find};
 use kernel::signal::Signal;
+use model::error::{Error, Reason};
 use rustix::io::Errno;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::record;
+
 /// How long to wait between two kills of a group that doesn't get empty: its processes are in the
 /// kernel and can't be killed yet.
 const AGAIN: Duration = Duration::from_millis(500);
 
+/// How many runs of a cell may be there whose processes may outlive their main one.
+const MOST_LEFT: usize = 128;
+
 /// How long a final signal other than SIGKILL has before that follows.
-const LAST_GRACE: Duration = Duration::from_secs(10);
+pub(super) const LAST_GRACE: Duration = Duration::from_secs(10);
 
 /// What the files of a group answer that is gone, to who held them before.
 const NO_GROUP: i32 = Errno::NODEV.raw_os_error();
@@ -143,6 +149,36 @@ pub(crate) async fn emptied(
     }
 }
 
+/// Removes what a main process has left behind once nothing lives in it.
+pub(crate) async fn reclaim(cell: Arc<Cgroup>, left: Arc<Cgroup>, name: String) {
+    let (_never, kill_at) = watch::channel(None);
+    emptied(left, Signal::KILL, kill_at).await;
+    // Where the cell is gone by then, so is this.
+    if cell
+        .children()
+        .is_ok_and(|names| names.iter().any(|it| it.to_str() == Some(&name)))
+    {
+        remove(&cell, &name);
+    }
+}
+
+/// Refuses one more run whose processes may stay behind where as many leaves are there as may be:
+/// without a name they count as no executables.
+pub(crate) fn admit_left(cell: &Cgroup) -> Result<(), Error> {
+    let names = cell.children().unwrap_or_default();
+    let left = names.iter().filter_map(|name| name.to_str());
+    let left = left.filter(|name| record::is_left_behind(name)).count();
+    if left < MOST_LEFT {
+        return Ok(());
+    }
+    let message = format!(
+        "{left} runs of this cell have left processes behind, or may; at most {MOST_LEFT} can"
+    );
+    Err(Error::new(Reason::LimitExceeded, message)
+        .field("executable.spec.ending.kill_mode")
+        .hint("end those processes, or run it with another kill mode"))
+}
+
 fn watch_events(group: &Cgroup) -> Result<AsyncFd<File>, kernel::Error> {
     let file = group.open_events("cgroup.events")?;
     crate::watched::watch(File::from(file), Interest::PRIORITY)
@@ -203,5 +239,37 @@ pub(crate) async fn settled(group: &Cgroup, frozen: bool, within: Duration) -> b
             return false;
         }
         let _ = pause.await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_behind_in_a_cell_is_bounded() {
+        // A folder stands for the group: its names are what counts.
+        let folder = tempfile::tempdir().unwrap();
+        let opened = kernel::fsutil::open_directory(folder.path()).unwrap();
+        let cell = Cgroup::from_fd(opened, folder.path());
+        for number in 1..MOST_LEFT {
+            std::fs::create_dir(folder.path().join(format!("server.{number}"))).unwrap();
+            std::fs::create_dir(folder.path().join(format!("named-{number}"))).unwrap();
+        }
+        assert!(admit_left(&cell).is_ok());
+        std::fs::create_dir(folder.path().join("server.0")).unwrap();
+        let refused = admit_left(&cell).unwrap_err();
+        assert_eq!(refused.reason, Reason::LimitExceeded);
+    }
+
+    #[tokio::test]
+    async fn what_is_left_behind_is_removed_when_it_is_empty() {
+        let folder = tempfile::tempdir().unwrap();
+        let opened = kernel::fsutil::open_directory(folder.path()).unwrap();
+        let cell = Arc::new(Cgroup::from_fd(opened, folder.path()));
+        let left = Arc::new(cell.ensure("server.1").unwrap());
+        // No `cgroup.events`: nothing can live in it.
+        reclaim(cell.clone(), left, "server.1".to_owned()).await;
+        assert!(cell.children().unwrap().is_empty());
     }
 }

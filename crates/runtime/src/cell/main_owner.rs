@@ -8,12 +8,14 @@ use init::protocol::{CellRequest, ExitRecord, Failure};
 use model::error::{Error, Reason};
 use model::lifecycle::executable::Event as End;
 use model::name::Uid;
+use model::signal::Signal;
 use model::status::Object;
+use tokio::time::Instant;
 
-use super::Reply;
 use super::executable::exit_of;
 use super::main_process::{self, Found, Main};
 use super::owner::{Call, Owner};
+use super::{Reply, leaf};
 use crate::record;
 
 impl Owner {
@@ -23,6 +25,10 @@ impl Owner {
         match self.executables.get_mut(&uid) {
             Some(executable) if executable.main == Main::First => {
                 executable.forked(exit_of(exit), init, &self.cell);
+                if executable.record.stop.is_some() {
+                    // The signal went to the first process, which had ended by then.
+                    self.stop_written(uid);
+                }
             }
             Some(_) => {}
             // Started, given up for lost and killed: only this acknowledges it.
@@ -114,13 +120,34 @@ impl Owner {
         }
     }
 
-    /// The main process was asked to end, and had its time.
+    /// It was asked to end, and had its time: where its main process alone is to be killed, that is
+    /// done here, by its final signal and then by SIGKILL. Where nothing is, who waits is told.
     pub(super) fn grace_over(&mut self, uid: Uid) {
-        let running = self.executables.get(&uid);
-        let Some(executable) = running.filter(|it| it.exit.is_none()) else {
+        let Some(executable) = self.executables.get_mut(&uid) else {
             return;
         };
-        let signal = executable.effective.final_signal.number();
+        executable.grace = None;
+        if !executable.kills() {
+            return executable.left_behind();
+        }
+        // Where it goes with its cell the whole leaf is killed by itself.
+        if executable.exit.is_some() || !executable.leaves_others() {
+            return;
+        }
+        if executable.main.is_headless() {
+            // What it forked has no main process: all of it is what is stopped.
+            return executable.watch_leaf(Some(Instant::now()), &self.cell);
+        }
+        let last = executable.effective.final_signal;
+        let signal = match executable.is_last_said {
+            true => Signal::KILL,
+            false => last,
+        };
+        executable.is_last_said = true;
+        if signal != Signal::KILL {
+            executable.tell_grace(Instant::now() + leaf::LAST_GRACE, &self.cell);
+        }
+        let signal = signal.number();
         let uid = record::wire(uid);
         self.call(Call::Noted("the final signal"), Vec::new(), |request| {
             CellRequest::Signal {

@@ -12,7 +12,7 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +25,7 @@ use model::executable::Effective;
 use model::exit::Exit;
 use model::launch::MainProcess;
 use model::name::Uid;
+use tokio::sync::oneshot;
 
 use super::executable::Executable;
 use super::leaf;
@@ -83,10 +84,11 @@ pub(crate) struct Found {
 /// A PID file is the node's, and names a process by the node's number.
 pub(super) fn check(effective: &Effective, cell: &Cell) -> Result<(), Error> {
     let wants_file = effective.ending.main_process == MainProcess::PidFile;
-    if !wants_file || cell.has_nodes(&[Namespace::Mount, Namespace::Pid]) {
+    // The daemon reads it as the node's root, so the cell's root must be that, too.
+    if !wants_file || cell.has_nodes(&[Namespace::Mount, Namespace::Pid, Namespace::User]) {
         return Ok(());
     }
-    let problem = "is read where the cell shares the node's mount and pid namespaces alone";
+    let problem = "is read where the cell shares the node's mount, pid and user namespaces alone";
     Err(
         Error::new(Reason::Unsupported, format!("a PID file {problem}"))
             .field("executable.spec.ending.pid_file")
@@ -103,12 +105,23 @@ impl Executable {
         self.publish(cell);
         // Where nothing is left there is no main process to wait for.
         self.watch_leaf(None, cell);
-        let (uid, leaf, group) = (self.uid(), self.leaf.clone(), cell.group.clone());
+        let (uid, leaf) = (self.uid(), self.leaf.clone());
+        // A file may name its own processes alone, or any of a cell that is a unit's.
+        let group = match cell.record.spec.light {
+            true => cell.group.clone(),
+            false => leaf.clone(),
+        };
+        let (seeking, settled) = oneshot::channel();
+        self.seeking = Some(seeking);
         let how = self.effective.ending.main_process;
         let file = self.effective.ending.pid_file.clone();
         cell.beside(async move {
             let found = match how {
-                MainProcess::PidFile => named(Path::new(&file), &leaf, &group, init).await,
+                MainProcess::PidFile => tokio::select! {
+                    found = named(Path::new(&file), &leaf, &group, init) => found,
+                    // Somebody else has named it, or it has ended.
+                    _ = settled => None,
+                },
                 MainProcess::Guessed => guessed(&leaf, init),
                 MainProcess::Executed | MainProcess::None => None,
             };
@@ -121,6 +134,7 @@ impl Executable {
         if self.exit.is_some() {
             return;
         }
+        self.seeking = None;
         self.main = if main.is_some() {
             Main::Known
         } else {
@@ -147,7 +161,9 @@ impl Executable {
 async fn named(file: &Path, leaf: &Arc<Cgroup>, cell: &Cgroup, init: i32) -> Option<Found> {
     let [mut pause, most] = AGAIN;
     loop {
-        let pid = read_pid(file);
+        let path = file.to_owned();
+        let read = tokio::task::spawn_blocking(move || read_pid(&path)).await;
+        let pid = read.ok().flatten();
         if let Some(found) = pid.and_then(|pid| of_group(pid, cell, init)) {
             return Some(found);
         }
@@ -162,13 +178,14 @@ async fn named(file: &Path, leaf: &Arc<Cgroup>, cell: &Cgroup, init: i32) -> Opt
 /// What is in the file counts as a process's claim: it is looked up in the cell's group.
 fn read_pid(file: &Path) -> Option<i32> {
     let root = fsutil::open_directory(Path::new("/")).ok()?;
-    // Not blocking: what lies there may be a FIFO.
-    let flags = OpenFlags::RDONLY | OpenFlags::NONBLOCK;
-    let file = fsutil::open_below(root, file, flags, 0, Resolve::InRoot).ok()?;
-    let file = File::from(file);
-    if !file.metadata().ok()?.is_file() {
+    // Looked at first: to open a device or a FIFO may do something. No link leads to it.
+    let flags = OpenFlags::PATH | OpenFlags::NOFOLLOW;
+    let place = fsutil::open_below(root, file, flags, 0, Resolve::InRoot).ok()?;
+    let place = File::from(place);
+    if !place.metadata().ok()?.is_file() {
         return None;
     }
+    let file = File::open(format!("/proc/self/fd/{}", place.as_raw_fd())).ok()?;
     let mut text = String::new();
     file.take(PID_FILE).read_to_string(&mut text).ok()?;
     text.trim().parse().ok().filter(|pid| *pid > 1)
@@ -182,6 +199,10 @@ pub(super) fn of_group(pid: i32, group: &Cgroup, init: i32) -> Option<Found> {
         return None;
     }
     let inside = number_inside(pid, init)?;
+    // What was read is of this process, and not of a later one of its number.
+    if !kernel::pidfd::exists(&pidfd).ok()? {
+        return None;
+    }
     Some(Found { pidfd, pid, inside })
 }
 
@@ -246,6 +267,10 @@ mod tests {
         let mode = rustix::fs::Mode::from_raw_mode(0o600);
         rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
         assert_eq!(read_pid(&fifo), None);
+        std::fs::write(&path, "42").unwrap();
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert_eq!(read_pid(&link), None);
     }
 
     #[test]

@@ -108,6 +108,8 @@ pub(crate) enum Request {
         listener: OwnedFd,
         reply: Reply<()>,
     },
+    /// Serve a light cell no more that came to nothing; not answered.
+    Unlight { uid: Uid },
     /// Change the cell.
     Update {
         request: Box<UpdateCell>,
@@ -200,6 +202,14 @@ impl CellHandle {
             .await
             .map_err(|_| gone())?;
         answer.await.unwrap_or_else(|_| Err(gone()))
+    }
+
+    /// Has its init let go of a light cell that came to nothing. Where the owner can't take it now
+    /// the init keeps a socket and a record until the cell ends.
+    pub(crate) fn unlight(&self, uid: Uid) {
+        if self.requests.try_send(Request::Unlight { uid }).is_err() {
+            tracing::warn!(%uid, "what was made of a light cell stays with the init around it");
+        }
     }
 
     /// Resolves when the cell is gone.

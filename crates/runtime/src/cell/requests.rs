@@ -38,6 +38,14 @@ impl Owner {
                 listener,
                 reply,
             } => self.serve_light(uid, record, listener, reply),
+            Request::Unlight { uid } => {
+                let uid = record::wire(uid);
+                let call = Call::Noted("to let go of a light cell");
+                self.call(call, Vec::new(), |request| CellRequest::Unlight {
+                    request,
+                    uid,
+                });
+            }
             Request::Update { request, reply } => {
                 self.updates.put(request, reply, &self.cell);
                 self.go_on(None);

@@ -226,7 +226,7 @@ impl Owner {
 
 /// Groups without a record: leaves of starts that a crash cut short, of which no client was told,
 /// and nested cells whose init is gone.
-fn remove_orphans(shared: &Arc<Shared>, around: &Cgroup, cell: &Key, known: &Executables) {
+fn remove_orphans(shared: &Arc<Shared>, around: &Arc<Cgroup>, cell: &Key, known: &Executables) {
     let Ok(children) = around.children() else {
         return;
     };
@@ -239,9 +239,8 @@ fn remove_orphans(shared: &Arc<Shared>, around: &Cgroup, cell: &Key, known: &Exe
         };
         if record::is_left_behind(name) {
             // What may go on without a name does.
-            if !leaf::populated(&group) {
-                leaf::remove(around, name);
-            }
+            let reclaimed = leaf::reclaim(around.clone(), Arc::new(group), name.to_owned());
+            tokio::spawn(reclaimed);
             continue;
         }
         if super::init::marked(&group).is_some() {

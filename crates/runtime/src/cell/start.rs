@@ -242,6 +242,9 @@ fn prepare(
     limits::enable(&cell.group, &effective.resources)?;
     limits::check_protection(&cell.group, &effective.resources)?;
     let name = record.leaf();
+    if effective.ending.kill_mode.leaves() {
+        leaf::admit_left(&cell.group)?;
+    }
     let leaf = leaf::make(&cell.group, &name, cell.root_id)
         .map_err(|e| kernel_failed("the executable's cgroup could not be made", &e))?;
     let prepared = limits::set(&leaf, &wanted)

@@ -9,11 +9,13 @@ use std::sync::Arc;
 use kernel::cgroup::Cgroup;
 use model::error::{Error, Reason};
 use model::lifecycle::State;
+use model::name::Uid;
 use model::status::Object;
 
 use super::groups::groups;
 use super::{kernel_failed, listen, publish};
 use crate::Shared;
+use crate::cell::init;
 use crate::cell::owner::{Beginning, Owner};
 use crate::cell::{CellHandle, Request};
 use crate::index::{Key, Reservation};
@@ -45,27 +47,33 @@ pub(super) async fn cell(
         record.meta.uid,
         &effective,
         INIT_SHARE,
-        |_| Ok(()),
+        |group| {
+            init::mark_light(group)
+                .map_err(|e| kernel_failed("the cell's cgroup can't be marked", &e))
+        },
     )?;
     let mut made = Made {
         parent: Some(groups.parent),
         name: key.path.name().to_owned(),
         socket: socket_path(shared, &record),
+        served: None,
     };
     let listener = listen(&made.socket)?;
     let lost = |e: LinkError| Error::internal(format!("the light cell can't be talked to: {e}"));
     let hello = HelloSent::to(&made.socket).await.map_err(lost)?;
+    // From here on the init may have it, whatever the answer is.
+    made.served = Some((around.clone(), record.meta.uid));
     serve(&around, &record, bytes, listener).await?;
     let (link, _) = hello
         .welcomed(record::wire(record.meta.uid))
         .await
         .map_err(lost)?;
-    let init = around
+    let lent = around
         .init()
         .lent()
         .map_err(|e| kernel_failed("the cell around it", &e))?;
     let below = shared.root_below.join(key.below());
-    let status = status(&record, effective, init.pid(), &below, None);
+    let status = status(&record, effective, lent.pid(), &below, None);
     let beginning = Beginning {
         key: key.clone(),
         root_id: shared.index.root_id(&key),
@@ -73,7 +81,7 @@ pub(super) async fn cell(
         status: status.clone(),
         group: groups.group,
         parent_frozen: false,
-        init: Arc::new(init),
+        init: Arc::new(lent),
         link,
         socket: made.socket.clone(),
         exit: None,
@@ -133,6 +141,8 @@ struct Made {
     parent: Option<Cgroup>,
     name: String,
     socket: PathBuf,
+    /// The cell whose init was asked to serve it.
+    served: Option<(CellHandle, Uid)>,
 }
 
 impl Made {
@@ -147,6 +157,9 @@ impl Drop for Made {
             // Nothing was ever in it.
             crate::cell::leaf::remove(&parent, &self.name);
             let _ = std::fs::remove_file(&self.socket);
+            if let Some((around, uid)) = self.served.take() {
+                around.unlight(uid);
+            }
         }
     }
 }

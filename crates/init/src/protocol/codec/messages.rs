@@ -152,6 +152,7 @@ choice!(CellRequest {
     12 Sealed { request: Plain },
     13 Light { request: Plain, uid: Plain, record: Bytes(MAX_RECORD) },
     14 Main { request: Plain, uid: Plain, pid: Plain },
+    15 Unlight { request: Plain, uid: Plain },
 });
 
 choice!(CellEvent {

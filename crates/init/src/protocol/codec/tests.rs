@@ -354,6 +354,7 @@ fn cell_request() -> impl Strategy<Value = CellRequest> {
             uid,
             pid
         }),
+        (request(), uid()).prop_map(|(request, uid)| CellRequest::Unlight { request, uid }),
         request().prop_map(|request| CellRequest::Exit { request }),
     ]
 }
@@ -449,6 +450,7 @@ proptest! {
             | CellRequest::Unmount { request, .. }
             | CellRequest::Light { request, .. }
             | CellRequest::Main { request, .. }
+            | CellRequest::Unlight { request, .. }
             | CellRequest::Exit { request } => *request,
             CellRequest::Hello { .. } | CellRequest::Ack { .. } => return Ok(()),
         };
