@@ -58,7 +58,7 @@ pub(crate) fn in_the_way() -> Option<(String, Duration)> {
 
 /// Looks now; in words.
 pub(crate) fn look() -> Option<String> {
-    let words = find(Path::new("/proc"), |pid| is_of_node(pid));
+    let words = find(Path::new("/proc"), is_of_node);
     let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
     *seen = Seen {
         at: Some(Instant::now()),

@@ -164,13 +164,7 @@ impl Parts {
         };
         let schedules = schedules::start(wiring).await.context("the schedules")?;
         let units = units::start(&config.units, welcome, &store, &identity, &runtime)?;
-        tokio::spawn({
-            let (runtime, logs) = (runtime.clone(), logs.clone());
-            async move {
-                runtime.logs_are_known().await;
-                logs.begin_retention();
-            }
-        });
+        begin_retention(&runtime, &logs);
         tracing::info!(
             cells = adoption.cells,
             executables = adoption.executables,
@@ -194,6 +188,15 @@ impl Parts {
             controllers,
         })
     }
+}
+
+/// Logs are removed once it is known which of them are somebody's.
+fn begin_retention(runtime: &Runtime, logs: &Logs) {
+    let (runtime, logs) = (runtime.clone(), logs.clone());
+    tokio::spawn(async move {
+        runtime.logs_are_known().await;
+        logs.begin_retention();
+    });
 }
 
 async fn start_identity(

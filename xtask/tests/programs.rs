@@ -57,6 +57,7 @@ const INSTALLED: &[(&str, &str)] = &[
     ("kmod", "depmod modprobe"),
     ("mmdebstrap", "mmdebstrap"),
     ("neovim", "nvim"),
+    ("iptables", "iptables"),
     ("nftables", "nft"),
     ("npm", "npm"),
     ("qemu-system-x86", "qemu-system-x86_64"),

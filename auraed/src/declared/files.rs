@@ -270,9 +270,14 @@ mod tests {
         assert_eq!(see(&gone, &[], |_| false).unknown.len(), 1);
         let inside = [gone.join("crontab")];
         assert_eq!(see(none, &inside, |_| false).unknown.len(), 1);
-        assert_eq!(see(none, &[gone.clone()], |_| true).unknown.len(), 1);
+        assert_eq!(
+            see(none, std::slice::from_ref(&gone), |_| true)
+                .unknown
+                .len(),
+            1
+        );
         // A file that isn't there in a folder that is has gone.
-        let all = see(none, &[file.clone()], |_| false);
+        let all = see(none, std::slice::from_ref(&file), |_| false);
         assert!(all.found.is_empty() && all.unknown.is_empty());
         // A file where a folder is wanted.
         write(&file);

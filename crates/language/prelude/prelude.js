@@ -529,6 +529,30 @@ __aurae.table = {
         },
         {
           "clientStreams": false,
+          "name": "PutConfig",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "GetConfig",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "ListConfigs",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "RemoveConfig",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
           "name": "ListUnits",
           "serverStreams": false,
           "unwraps": false
