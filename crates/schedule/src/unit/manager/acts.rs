@@ -8,7 +8,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use units::calendar::zones::FileZones;
 use units::condition::{Verdict, evaluate};
 use units::depend::{Dependency, triggered};
-use units::job::engine::Ending;
+use units::job::engine::{Ending, Progress};
 use units::job::{Activity, JobType, World};
 use units::name::{UnitName, UnitType};
 use units::service::Type;
@@ -19,7 +19,7 @@ use crate::unit::facts;
 use crate::unit::live::Machine;
 use crate::unit::program::{self, Told};
 use crate::unit::runs::{self, Run};
-use crate::unit::steps::service::{Effect, Event, IDLE, Sub};
+use crate::unit::steps::service::{Effect, Event, IDLE, Start, Sub};
 use crate::unit::steps::{End, Outcome, Phase, Role, Step, limit, timer};
 
 /// So many activations of a unit keep their records and logs.
@@ -50,6 +50,9 @@ impl Manager {
             return self.end_job(unit, Ending::Failed);
         };
         let settings = loaded.unit.settings.clone();
+        if !self.starts_now(unit) {
+            return;
+        }
         self.checking.insert(unit.clone());
         let unit = unit.clone();
         self.jobs.spawn(async move {
@@ -62,6 +65,28 @@ impl Manager {
             let (conditions, asserts) = looked.await.unwrap_or_else(|_| (broken(), broken()));
             Happened::Checked(name, conditions, asserts)
         });
+    }
+
+    /// Whether a start begins now. One that is on its way already goes on as this job's; what goes
+    /// down is started once it is down.
+    fn starts_now(&mut self, unit: &UnitName) -> bool {
+        let live = self.known.live.get(unit).map(|it| &it.machine);
+        let Some(Machine::Service(state)) = live else {
+            return true;
+        };
+        match Start::of(state.sub) {
+            Start::Now => true,
+            Start::Already => {
+                if self.known.activity(unit).is_active() {
+                    self.end_job(unit, Ending::Skipped);
+                }
+                false
+            }
+            Start::Later => {
+                self.engine.put_back(unit);
+                false
+            }
+        }
     }
 
     pub(super) fn happened(&mut self, happened: Happened) {
@@ -141,6 +166,14 @@ impl Manager {
     fn checked(&mut self, unit: &UnitName, conditions: Verdict, asserts: Verdict) {
         if !self.checking.remove(unit) {
             // Its job was called off.
+            return;
+        }
+        let job = self.engine.job(unit);
+        if !job.is_some_and(|it| it.kind == JobType::Start && it.progress == Progress::Running) {
+            // It has become another.
+            return;
+        }
+        if !self.starts_now(unit) {
             return;
         }
         if let Verdict::Fails(condition) = conditions {

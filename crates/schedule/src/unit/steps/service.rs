@@ -79,6 +79,30 @@ pub(crate) fn nanos(span: Span) -> Option<u64> {
     span.micros().map(|micros| micros.saturating_mul(1000))
 }
 
+/// What becomes of a start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Start {
+    /// It begins: nothing of an earlier activation is there.
+    Now,
+    /// It is on its way, or there.
+    Already,
+    /// Once it is down.
+    Later,
+}
+
+impl Start {
+    /// As systemd's service does with a start, by its state.
+    pub(crate) const fn of(sub: Sub) -> Start {
+        match sub {
+            Sub::Dead | Sub::Failed | Sub::AutoRestart => Self::Now,
+            Sub::Condition | Sub::StartPre | Sub::Start | Sub::StartPost => Self::Already,
+            Sub::Running | Sub::Exited | Sub::Reload => Self::Already,
+            Sub::Stop | Sub::StopSigterm | Sub::StopSigkill => Self::Later,
+            Sub::StopPost | Sub::FinalSigterm | Sub::FinalSigkill => Self::Later,
+        }
+    }
+}
+
 /// Takes an event in.
 pub(crate) fn advance(rules: Rules<'_>, state: &mut State, event: Event, now: u64) -> Vec<Effect> {
     let mut turn = Turn {
@@ -116,10 +140,12 @@ impl Turn<'_> {
     }
 
     fn start(&mut self) {
+        if Start::of(self.state.sub) != Start::Now {
+            return;
+        }
         let restarts = match self.state.sub {
             Sub::AutoRestart => self.state.restarts.saturating_add(1),
-            Sub::Dead | Sub::Failed => 0,
-            _ => return,
+            _ => 0,
         };
         *self.state = State {
             restarts,

@@ -207,6 +207,34 @@ fn restarts_are_those_of_the_table() {
 }
 
 #[test]
+fn a_start_begins_where_nothing_of_an_earlier_one_is_there() {
+    use super::service::Start;
+    for (sub, expected) in [
+        (Sub::Dead, Start::Now),
+        (Sub::Failed, Start::Now),
+        (Sub::AutoRestart, Start::Now),
+        (Sub::Condition, Start::Already),
+        (Sub::StartPre, Start::Already),
+        (Sub::Start, Start::Already),
+        (Sub::StartPost, Start::Already),
+        (Sub::Running, Start::Already),
+        (Sub::Reload, Start::Already),
+        (Sub::Stop, Start::Later),
+        (Sub::StopSigterm, Start::Later),
+        (Sub::StopSigkill, Start::Later),
+        (Sub::StopPost, Start::Later),
+        (Sub::FinalSigterm, Start::Later),
+        (Sub::FinalSigkill, Start::Later),
+    ] {
+        assert_eq!(Start::of(sub), expected, "{sub:?}");
+        let mut story = Story::of("ExecStart=/s");
+        story.state.sub = sub;
+        let begins = !story.happens(Event::Start).is_empty();
+        assert_eq!(begins, expected == Start::Now, "{sub:?}");
+    }
+}
+
+#[test]
 fn who_stops_it_ends_restarts() {
     let mut story = Story::of("ExecStart=/s\nRestart=always");
     story.happens(Event::Start);
