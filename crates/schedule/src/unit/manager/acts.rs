@@ -250,6 +250,12 @@ impl Manager {
         }
     }
 
+    fn stops(&self, unit: &UnitName) -> bool {
+        self.engine
+            .job(unit)
+            .is_some_and(|it| it.kind == JobType::Stop)
+    }
+
     /// Does what was decided.
     pub(super) async fn perform(&mut self) {
         for (unit, effect) in std::mem::take(&mut self.effects) {
@@ -258,10 +264,12 @@ impl Manager {
                 Effect::Kill(watchdog) => self.kill(&unit, watchdog),
                 Effect::KillNow => self.kill_now(&unit),
                 Effect::Down => self.down(&unit).await,
+                // Who stops it has his will.
+                Effect::Restart if self.stops(&unit) => self.event(&unit, Event::GivenUp),
                 Effect::Restart => {
                     self.wanted.push(super::jobs::Wanted {
                         unit: unit.clone(),
-                        kind: JobType::Start,
+                        kind: JobType::Restart,
                         mode: Default::default(),
                         why: format!("{unit} is to be restarted"),
                     });
@@ -359,14 +367,7 @@ impl Manager {
             self.killing.insert(unit.clone(), watchdog);
             return;
         }
-        let service = self
-            .known
-            .table
-            .find(unit)
-            .and_then(|it| it.service.clone());
-        let Some(service) = service else {
-            return;
-        };
+        let (_, service) = self.known.table.rules(unit);
         let (runs, unit) = (self.runs.clone(), unit.clone());
         let activation = self.activation(&unit);
         let grace = program::grace(&service) + LATER;

@@ -98,12 +98,7 @@ impl Manager {
 
     /// What a service was about, compared with what there is.
     fn go_on(&mut self, unit: &UnitName) {
-        if self
-            .known
-            .table
-            .find(unit)
-            .is_none_or(|it| it.service.is_none())
-        {
+        if unit.kind() != units::name::UnitType::Service {
             return self.plan_timer(unit);
         }
         let Some(live) = self.known.live.get(unit) else {

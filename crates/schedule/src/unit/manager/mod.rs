@@ -219,6 +219,15 @@ impl Manager {
                 units::name::UnitType::Timer => self.elapse(&unit),
                 _ => self.event(&unit, service::Event::Time),
             }
+            self.drop_times(&unit, now);
+        }
+    }
+
+    /// A time that has passed and that nobody has taken in, of a unit without a file, comes no more.
+    fn drop_times(&mut self, unit: &UnitName, now: Now) {
+        let is_loaded = self.known.table.find(unit).is_some();
+        if let Some(live) = self.known.live.get_mut(unit).filter(|_| !is_loaded) {
+            live.drop_passed(now);
         }
     }
 

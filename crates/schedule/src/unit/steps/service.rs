@@ -46,6 +46,8 @@ pub(crate) enum Event {
     Alive,
     /// Time has passed.
     Time,
+    /// What was to start it again can't: it waits no more.
+    GivenUp,
 }
 
 /// What is to be done.
@@ -60,7 +62,7 @@ pub(crate) enum Effect {
     KillNow,
     /// It is down: what it had goes.
     Down,
-    /// Ask for another start.
+    /// Ask for a restart job, with which those follow that a restart reaches.
     Restart,
 }
 
@@ -77,6 +79,11 @@ pub(crate) const IDLE: u64 = 5_000_000_000;
 /// A span in nanoseconds; `None` is no end.
 pub(crate) fn nanos(span: Span) -> Option<u64> {
     span.micros().map(|micros| micros.saturating_mul(1000))
+}
+
+/// Whether it waits to be started again, and nothing will do that but a job that is there.
+pub(crate) fn is_stuck(state: &State) -> bool {
+    state.sub == Sub::AutoRestart && state.deadline.is_none()
 }
 
 /// What becomes of a start.
@@ -123,6 +130,7 @@ pub(crate) fn advance(rules: Rules<'_>, state: &mut State, event: Event, now: u6
         Event::Ready => turn.ready(),
         Event::Alive => turn.alive(),
         Event::Time => turn.time(),
+        Event::GivenUp => turn.given_up(),
     }
     turn.effects
 }
@@ -143,9 +151,10 @@ impl Turn<'_> {
         if Start::of(self.state.sub) != Start::Now {
             return;
         }
-        let restarts = match self.state.sub {
-            Sub::AutoRestart => self.state.restarts.saturating_add(1),
-            _ => 0,
+        let again = self.state.again || self.state.sub == Sub::AutoRestart;
+        let restarts = match again {
+            true => self.state.restarts.saturating_add(1),
+            false => 0,
         };
         *self.state = State {
             restarts,
@@ -374,6 +383,7 @@ impl Turn<'_> {
         (state.deadline, state.watchdog) = (None, None);
         let result = state.result;
         let again = !state.stopping && result.restarts(self.rules.service, state.ended);
+        state.again = false;
         state.sub = match (again, result.is_failure()) {
             (true, _) => Sub::AutoRestart,
             (false, true) => Sub::Failed,
@@ -390,7 +400,9 @@ impl Turn<'_> {
         match self.state.sub {
             Sub::Dead | Sub::Failed => {}
             Sub::AutoRestart => {
-                self.state.sub = match self.state.result.is_failure() {
+                // As a part of its restart it is down, and not failed: `OnFailure=` is for a service
+                // that isn't started again.
+                self.state.sub = match self.state.result.is_failure() && !self.state.again {
                     true => Sub::Failed,
                     false => Sub::Dead,
                 };
@@ -404,6 +416,13 @@ impl Turn<'_> {
                 self.signal(Sub::StopSigterm, false);
             }
             _ => {}
+        }
+    }
+
+    fn given_up(&mut self) {
+        if self.state.sub == Sub::AutoRestart {
+            self.state.again = false;
+            self.stop();
         }
     }
 
@@ -464,7 +483,10 @@ impl Turn<'_> {
             Sub::FinalSigterm => self.kill_now(Sub::FinalSigkill),
             // Not even SIGKILL helps: it is given up.
             Sub::StopSigkill | Sub::FinalSigkill => self.gone(),
-            Sub::AutoRestart => self.effects.push(Effect::Restart),
+            Sub::AutoRestart => {
+                self.state.again = true;
+                self.effects.push(Effect::Restart);
+            }
             Sub::Dead | Sub::Exited | Sub::Failed => {}
         }
     }

@@ -235,6 +235,85 @@ fn a_start_begins_where_nothing_of_an_earlier_one_is_there() {
 }
 
 #[test]
+fn restarts_are_decided_by_the_result() {
+    // As systemd's service_shall_restart: no, on-success, on-failure, on-abnormal, on-watchdog,
+    // on-abort, always.
+    let all = "no on-success on-failure on-abnormal on-watchdog on-abort always";
+    let main = |end| (Phase::Start, Some(end));
+    let pre = (Phase::StartPre, Some(End::Exited(3)));
+    for (what, text, (phase, end), expected) in [
+        ("a command before it", "ExecStartPre=/p", pre, "--x---x"),
+        ("one that may fail", "", main(End::Exited(0)), "-x----x"),
+        ("its status", "", main(End::Exited(3)), "--x---x"),
+        ("no program", "", main(End::NotBegun(203)), "--x---x"),
+        ("a signal", "", main(End::Signalled(9)), "--xx-xx"),
+        ("a clean signal", "", main(End::Signalled(15)), "-x----x"),
+        ("a dump", "", main(End::Dumped(11)), "--xx-xx"),
+        ("no memory", "", main(End::OutOfMemory), "--xx--x"),
+        ("nobody knows", "", main(End::Unknown), "--xx--x"),
+        (
+            "time-out",
+            "RuntimeMaxSec=5",
+            (Phase::Start, None),
+            "--xx--x",
+        ),
+        ("watchdog", "WatchdogSec=5", (Phase::Start, None), "--xxx-x"),
+        (
+            "prevented",
+            "RestartPreventExitStatus=3",
+            main(End::Exited(3)),
+            "-------",
+        ),
+        (
+            "forced",
+            "RestartForceExitStatus=3",
+            main(End::Exited(3)),
+            "xxxxxxx",
+        ),
+        (
+            "a skip",
+            "ExecCondition=/c",
+            (Phase::Condition, Some(End::Exited(1))),
+            "-------",
+        ),
+    ] {
+        let shown: String = all
+            .split(' ')
+            .map(|restart| {
+                let text = format!("ExecStart=/s\nRestart={restart}\n{text}");
+                let mut story = Story::of(&text);
+                story.happens(Event::Start);
+                story.begins(phase);
+                match end {
+                    Some(end) => drop(story.happens(Event::Ended(at(phase, 0), end))),
+                    None => drop(story.after(5)),
+                }
+                // What is ended for it ends by the signal that asks it to.
+                story.happens(Event::Ended(at(Phase::Start, 0), End::Signalled(15)));
+                story.happens(Event::Gone);
+                story.happens(Event::Gone);
+                match story.state.sub {
+                    Sub::AutoRestart => 'x',
+                    Sub::Dead | Sub::Failed => '-',
+                    other => panic!("{what} {restart}: {other:?}"),
+                }
+            })
+            .collect();
+        assert_eq!(shown, expected, "{what}");
+    }
+    // systemd.service(5), "-": its failure is none.
+    for (restart, expected) in [("on-failure", "dead"), ("on-success", "auto-restart")] {
+        let mut story = Story::of(&format!("ExecStart=-/s\nRestart={restart}"));
+        story.happens(Event::Start);
+        story.begins(Phase::Start);
+        story.ends(Phase::Start, 3);
+        story.happens(Event::Gone);
+        story.happens(Event::Gone);
+        assert_eq!(story.is(), (expected, "success"));
+    }
+}
+
+#[test]
 fn who_stops_it_ends_restarts() {
     let mut story = Story::of("ExecStart=/s\nRestart=always");
     story.happens(Event::Start);
@@ -254,6 +333,34 @@ fn who_stops_it_ends_restarts() {
     assert_eq!(story.is().0, "auto-restart");
     story.happens(Event::Stop);
     assert_eq!(story.is(), ("failed", "exit-code"));
+}
+
+#[test]
+fn a_restart_goes_by_down_and_one_that_can_not_be_done_is_given_up() {
+    let failed = || {
+        let mut story = Story::of("ExecStart=/s\nRestart=always\nRestartSec=2");
+        story.happens(Event::Start);
+        story.begins(Phase::Start);
+        story.ends(Phase::Start, 3);
+        story.happens(Event::Gone);
+        story.happens(Event::Gone);
+        assert_eq!(story.is(), ("auto-restart", "exit-code"));
+        assert!(!super::service::is_stuck(&story.state));
+        assert_eq!(story.after(2), [Effect::Restart]);
+        assert!(super::service::is_stuck(&story.state));
+        story
+    };
+    let mut story = failed();
+    story.happens(Event::Stop);
+    assert_eq!(story.is(), ("dead", "exit-code"));
+    story.happens(Event::Start);
+    assert_eq!((story.is().0, story.state.restarts), ("start", 1));
+    let mut story = failed();
+    story.happens(Event::GivenUp);
+    assert_eq!(story.is(), ("failed", "exit-code"));
+    story.happens(Event::GivenUp);
+    story.happens(Event::Start);
+    assert_eq!((story.is().0, story.state.restarts), ("start", 0));
 }
 
 #[test]
