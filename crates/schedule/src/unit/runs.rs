@@ -31,6 +31,8 @@ pub const UNIT: &str = "schedule.aurae/unit";
 const CELL: &str = "system";
 /// The label's value of that cell itself.
 const MANAGER: &str = "units";
+/// Between two tries to end a command.
+const AGAIN: Duration = Duration::from_secs(2);
 /// Commands of all units that are begun at the same time.
 const STARTS: usize = 16;
 
@@ -62,12 +64,15 @@ impl Run {
     /// Where it runs: `system/nginx-3`, `system/nginx-3-start-pre-1`.
     pub(crate) fn path(&self) -> Result<ObjectPath, Error> {
         let label = name::label(&self.unit)?;
-        let (number, Step { phase, index }) = (self.activation, self.step);
-        let word = match (phase, index) {
+        let (number, step) = (self.activation, self.step);
+        let mut word = match (step.phase, step.index) {
             (super::steps::Phase::Start, 0) => String::new(),
             (phase, 0) => format!("-{}", phase.word()),
             (phase, index) => format!("-{}-{index}", phase.word()),
         };
+        if step.round > 0 {
+            word.push_str(&format!("-r{}", step.round));
+        }
         parsed(&format!("{CELL}/{label}-{number}{word}"))
     }
 }
@@ -183,6 +188,26 @@ impl Runs {
         let target = self.target(&object);
         let stopped = self.runtime.stop(permit, Stop { target, grace }).await;
         there(stopped.map(drop))
+    }
+
+    /// Ends a command, and answers how it ended, once it has: a stop that fails, or that the runtime
+    /// can't do now, is tried again as long as the command is there.
+    pub(crate) async fn stop_surely(&self, run: &Run, grace: Option<Duration>) -> End {
+        loop {
+            if let Err(error) = self.stop(run, grace).await {
+                tracing::warn!(unit = %run.unit, %error, "a process can't be ended");
+            }
+            let Some(object) = self.seen(run) else {
+                return End::Unknown;
+            };
+            if object.state().is_final() {
+                return end(&object);
+            }
+            let ended = tokio::time::timeout(AGAIN, self.end_of(&object)).await;
+            if let Ok(end) = ended {
+                return end;
+            }
+        }
     }
 
     /// Sends a signal to the process of a command, or to all that it began.

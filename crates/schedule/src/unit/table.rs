@@ -302,6 +302,7 @@ mod tests {
             let step = super::super::steps::Step {
                 phase: super::super::steps::Phase::Stop,
                 index: 0,
+                round: 0,
             };
             assert!(commands.has(step));
             // Without an earlier reading it has the defaults, and can be stopped by them.

@@ -101,6 +101,11 @@ impl Manager {
                     let end = runs.end_of(&object).await;
                     Happened::Ended(run, end)
                 });
+                let known = self.processes(&run.unit);
+                if !known.iter().any(|(it, _)| *it == run) {
+                    // It was given up while it was begun.
+                    return self.end_one(&run.unit, run.activation, run.step);
+                }
                 if self.is_now(&run) {
                     if role == Role::Main {
                         self.known.live_mut(&run.unit).main_pid = runs::pid(&object);
@@ -263,6 +268,7 @@ impl Manager {
                 Effect::Run(step, role) => self.run_command(&unit, step, role),
                 Effect::Kill(watchdog) => self.kill(&unit, watchdog),
                 Effect::KillNow => self.kill_now(&unit),
+                Effect::End(step) => self.end_one(&unit, self.activation(&unit), step),
                 Effect::Down => self.down(&unit).await,
                 // Who stops it has his will.
                 Effect::Restart if self.stops(&unit) => self.event(&unit, Event::GivenUp),
@@ -381,11 +387,8 @@ impl Manager {
                             tracing::warn!(unit = %run.unit, %error, "the watchdog's signal");
                         }
                     }
-                    if let Err(error) = runs.stop(&run, Some(grace)).await {
-                        tracing::warn!(unit = %run.unit, %error, "a process can't be ended");
-                    }
-                    let seen = runs.seen(&run).filter(|it| it.state().is_final());
-                    (run.step, seen.map_or(End::Unknown, |it| runs::end(&it)))
+                    let end = runs.stop_surely(&run, Some(grace)).await;
+                    (run.step, end)
                 }
             });
             let ends = futures_util::future::join_all(each).await;
@@ -399,6 +402,20 @@ impl Manager {
         if !pending && let Some(watchdog) = self.killing.remove(unit) {
             self.kill(unit, watchdog);
         }
+    }
+
+    /// Ends one command at once.
+    fn end_one(&mut self, unit: &UnitName, activation: u64, step: Step) {
+        let run = Run {
+            unit: unit.clone(),
+            activation,
+            step,
+        };
+        let runs = self.runs.clone();
+        self.jobs.spawn(async move {
+            runs.stop_surely(&run, Some(Duration::ZERO)).await;
+            Happened::Nothing
+        });
     }
 
     pub(super) fn kill_now(&mut self, unit: &UnitName) {

@@ -131,6 +131,7 @@ impl Manager {
                 step: Step {
                     phase: Phase::Start,
                     index: 0,
+                    round: 0,
                 },
             };
             status.path = run

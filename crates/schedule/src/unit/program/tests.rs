@@ -20,7 +20,16 @@ fn prepared(text: &str, phase: Phase) -> Result<ExecutableSpec, Failure> {
         result: Outcome::Signal,
         invocation: "abc".to_owned(),
     };
-    prepare(&unit, &service, Step { phase, index: 0 }, &told)
+    prepare(
+        &unit,
+        &service,
+        Step {
+            phase,
+            index: 0,
+            round: 0,
+        },
+        &told,
+    )
 }
 
 #[test]

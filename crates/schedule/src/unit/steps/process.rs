@@ -70,7 +70,13 @@ impl Phase {
 pub(crate) struct Step {
     pub(crate) phase: Phase,
     pub(crate) index: usize,
+    /// Tells a reload from the one before it, whose commands may still end: below [`ROUNDS`].
+    #[serde(default)]
+    pub(crate) round: u8,
 }
+
+/// So many reloads of an activation have names of their own; then they come again.
+pub(crate) const ROUNDS: u8 = 8;
 
 /// What a process is to its service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -14,7 +14,7 @@ use units::service::{Service, Type};
 use units::time::Span;
 
 pub(crate) use super::state::{Process, State, Sub};
-use super::{Commands, End, Outcome, Phase, Role, Step};
+use super::{Commands, End, Outcome, Phase, ROUNDS, Role, Step};
 
 /// What happens to a service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,6 +60,8 @@ pub(crate) enum Effect {
     Kill(bool),
     /// End what is left at once.
     KillNow,
+    /// End one command, which is no part of what goes on any more.
+    End(Step),
     /// It is down: what it had goes.
     Down,
     /// Ask for a restart job, with which those follow that a restart reaches.
@@ -165,7 +167,15 @@ impl Turn<'_> {
 
     /// Begins a list of commands, or what follows where it is empty.
     fn enter(&mut self, phase: Phase) {
-        self.step(Step { phase, index: 0 });
+        let round = match phase {
+            Phase::Reload => self.state.round,
+            _ => 0,
+        };
+        self.step(Step {
+            phase,
+            index: 0,
+            round,
+        });
     }
 
     fn step(&mut self, step: Step) {
@@ -252,7 +262,15 @@ impl Turn<'_> {
     }
 
     fn refused(&mut self, step: Step) {
-        self.forget(step);
+        let known = self.forget(step).is_some();
+        if step.phase == Phase::Reload {
+            // The service itself is as it was.
+            if known && self.state.sub == Sub::Reload {
+                self.state.reloaded = Outcome::Resources;
+                self.up();
+            }
+            return;
+        }
         self.fail(Outcome::Resources);
     }
 
@@ -430,6 +448,7 @@ impl Turn<'_> {
         if matches!(self.state.sub, Sub::Running | Sub::Exited) {
             self.state.reloaded = Outcome::Success;
             self.enter(Phase::Reload);
+            self.state.round = (self.state.round + 1) % ROUNDS;
         }
     }
 
@@ -468,7 +487,9 @@ impl Turn<'_> {
             }
             Sub::Reload => {
                 self.state.reloaded = Outcome::Timeout;
-                self.state.control = None;
+                if let Some(control) = self.state.control.take() {
+                    self.effects.push(Effect::End(control.step));
+                }
                 self.up();
             }
             Sub::Stop => {

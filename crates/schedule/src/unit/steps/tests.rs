@@ -27,7 +27,11 @@ struct Story {
 }
 
 fn at(phase: Phase, index: usize) -> Step {
-    Step { phase, index }
+    Step {
+        phase,
+        index,
+        round: 0,
+    }
 }
 
 fn run(phase: Phase) -> Effect {
@@ -361,6 +365,37 @@ fn a_restart_goes_by_down_and_one_that_can_not_be_done_is_given_up() {
     story.happens(Event::GivenUp);
     story.happens(Event::Start);
     assert_eq!((story.is().0, story.state.restarts), ("start", 0));
+}
+
+#[test]
+fn what_goes_wrong_in_a_reload_leaves_the_service_alone() {
+    let up = || {
+        let mut story = Story::of("ExecStart=/s\nExecReload=/r\nTimeoutStartSec=5");
+        story.happens(Event::Start);
+        story.begins(Phase::Start);
+        story.happens(Event::Reload);
+        story
+    };
+    let mut story = up();
+    assert_eq!(story.happens(Event::Refused(at(Phase::Reload, 0))), []);
+    assert_eq!(story.is(), ("running", "success"));
+    assert_eq!(story.state.reloaded, Outcome::Resources);
+    let mut story = up();
+    let first = at(Phase::Reload, 0);
+    assert_eq!(story.after(5), [Effect::End(first)]);
+    assert_eq!(story.is(), ("running", "success"));
+    assert_eq!(story.state.reloaded, Outcome::Timeout);
+    // The end of that one is not the end of the next.
+    let second = Step { round: 1, ..first };
+    let again = story.happens(Event::Reload);
+    assert_eq!(again, [Effect::Run(second, Role::Control)]);
+    story.happens(Event::Ended(first, End::Signalled(9)));
+    assert_eq!(story.is().0, "reload");
+    story.happens(Event::Ended(second, End::Exited(0)));
+    assert_eq!(
+        (story.is().0, story.state.reloaded),
+        ("running", Outcome::Success)
+    );
 }
 
 #[test]
