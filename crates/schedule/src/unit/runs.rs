@@ -226,6 +226,28 @@ impl Runs {
         there(self.runtime.signal(permit, request).await.map(drop))
     }
 
+    /// What there is of a unit, with the numbers of its activations.
+    pub(crate) fn seen_of(&self, unit: &UnitName) -> Vec<(u64, Arc<Object>)> {
+        let Ok(label) = name::label(unit) else {
+            return Vec::new();
+        };
+        let range = (
+            parsed(&format!("{CELL}/{label}-0")),
+            parsed(&format!("{CELL}/{label}-zz")),
+        );
+        let (Ok(from), Ok(to)) = range else {
+            return Vec::new();
+        };
+        let all = self.runtime.seen_between(&Tenant::system(), &from, &to);
+        let numbered = |object: Arc<Object>| {
+            let labels = &object.meta().labels;
+            let own = labels.get(UNIT) == Some(label.as_str());
+            let number = labels.get(crate::RUN)?.parse::<u64>().ok()?;
+            own.then_some((number, object))
+        };
+        all.into_iter().filter_map(numbered).collect()
+    }
+
     /// Removes the records and logs of the activations of a unit up to that one.
     pub(crate) async fn forget(&self, unit: &UnitName, last: u64) -> Result<(), Error> {
         let label = name::label(unit)?;

@@ -376,7 +376,8 @@ impl Manager {
         let (_, service) = self.known.table.rules(unit);
         let (runs, unit) = (self.runs.clone(), unit.clone());
         let activation = self.activation(&unit);
-        let grace = program::grace(&service) + LATER;
+        let most = model::executable::MAX_STOP_GRACE;
+        let grace = (program::grace(&service) + LATER).min(most);
         self.jobs.spawn(async move {
             let each = processes.into_iter().map(|(run, _)| {
                 let runs = runs.clone();
@@ -460,6 +461,7 @@ impl Manager {
             return;
         };
         let files = loaded.unit.clone();
+        let now = self.now();
         let other = triggered(&files).map(|it| self.id(&it));
         let other = other.map(|it| (self.known.activity(&it), self.known.live.get(&it)));
         let other = other.map_or_else(timer::Other::default, |(activity, live)| timer::Other {
@@ -474,6 +476,7 @@ impl Manager {
             return;
         }
         state.running = other.up;
+        timer::not_ahead(state, now);
         let rules = timer::Rules::of(&files);
         timer::plan(&rules, state, other, &FileZones(&Disk), random());
         self.dirty.insert(unit.clone());

@@ -399,6 +399,25 @@ fn what_goes_wrong_in_a_reload_leaves_the_service_alone() {
 }
 
 #[test]
+fn a_clock_that_was_set_back_holds_no_timer_up() {
+    use super::timer::{Now, State, not_ahead};
+    let mut state = State {
+        last: Some(90 * SECOND),
+        since: 80 * SECOND,
+        ..State::default()
+    };
+    let now = Now {
+        real: 50 * SECOND,
+        boot: SECOND,
+    };
+    not_ahead(&mut state, now);
+    assert_eq!((state.last, state.since), (Some(now.real), now.real));
+    state.last = Some(7);
+    not_ahead(&mut state, now);
+    assert_eq!(state.last, Some(7));
+}
+
+#[test]
 fn times_run_out() {
     // TimeoutStartSec=, TimeoutStopSec=, RuntimeMaxSec=, WatchdogSec=.
     let mut start = Story::of("Type=notify\nExecStart=/s\nTimeoutStartSec=5");
