@@ -194,3 +194,53 @@ async fn what_reaches_out_of_a_cell_is_for_administrators_field_by_field() {
     }
     node.stop();
 }
+
+#[tokio::test]
+async fn a_plain_member_of_the_nodes_tenant_runs_nothing_in_its_shared_cell() {
+    let Some(node) = TestNode::start() else {
+        return;
+    };
+    let administrator = node.administrator().await;
+    let at = |path: &str| {
+        Some(wire::ObjectRef {
+            tenant: "system".to_owned(),
+            path: path.to_owned(),
+            ..Default::default()
+        })
+    };
+    let run = |path: &str| {
+        let mut request = executable(path, program(None));
+        if let Some(executable) = &mut request.executable {
+            executable.r#ref = at(path);
+        }
+        request
+    };
+    let mut shared = crate::requests::shared_cell("system");
+    if let Some(cell) = &mut shared.cell {
+        cell.r#ref = at("system");
+    }
+    let mut by_administrator = administrator.node.runtime();
+    by_administrator.run_cell(shared).await.unwrap();
+    let eve = administrator.introduce(&node, "system", "eve", None).await;
+    let mut by_eve = eve.node.runtime();
+    let refused = by_eve.run_executable(run("system/a")).await.unwrap_err();
+    assert_refused("RunExecutable", "ref.path", refused);
+    let mut below = cell(Owner, "system/in", wire::CellSpec::default());
+    if let Some(cell) = &mut below.cell {
+        cell.r#ref = at("system/in");
+    }
+    let refused = by_eve.run_cell(below).await.unwrap_err();
+    assert_refused("RunCell", "ref.path", refused);
+    let stop = wire::StopRequest {
+        r#ref: at("system"),
+        ..Default::default()
+    };
+    let refused = by_eve.stop(stop.clone()).await.unwrap_err();
+    assert_refused("Stop", "ref.path", refused);
+    by_administrator
+        .run_executable(run("system/a"))
+        .await
+        .unwrap();
+    by_administrator.stop(stop).await.unwrap();
+    node.stop();
+}

@@ -107,6 +107,7 @@ impl Runtime {
             permit.demand(&target.tenant, &Effect::on(STOP, &target.path))?;
         }
         let object = self.shared.index.get(&request.target)?;
+        self.check_place(&permit, &object.meta().tenant, &object.meta().path)?;
         if object.meta().kind != Kind::Executable {
             let message = format!(
                 "{} is a cell: only executables are signalled",
@@ -140,6 +141,7 @@ impl Runtime {
     ) -> Result<(), Error> {
         demand_stop(&permit, target)?;
         let object = self.cell(target)?;
+        self.check_place(&permit, &object.meta().tenant, &object.meta().path)?;
         let owner = self.owner_of(&object).ok_or_else(|| has_ended(&object))?;
         let request = |reply| Request::SignalAll { signal, reply };
         owner.ask(request).await
@@ -158,6 +160,7 @@ impl Runtime {
     ) -> Result<Arc<Object>, Error> {
         demand_stop(&permit, target)?;
         let object = self.shared.index.get(target)?;
+        self.check_place(&permit, &object.meta().tenant, &object.meta().path)?;
         let owner = self.owner_of(&object).ok_or_else(|| has_ended(&object))?;
         let uid = object.meta().uid;
         let request = |reply| Request::Main { uid, pid, reply };
@@ -171,6 +174,7 @@ impl Runtime {
     pub async fn stop(&self, permit: Permit, request: Stop) -> Result<Arc<Object>, Error> {
         demand_stop(&permit, &request.target)?;
         let object = self.shared.index.get(&request.target)?;
+        self.check_place(&permit, &object.meta().tenant, &object.meta().path)?;
         self.stop_object(&object, request.grace).await
     }
 
@@ -214,6 +218,7 @@ impl Runtime {
         let settings = &self.shared.settings;
         privilege::check_cell(&permit, settings, &request.target.path, &request.spec)?;
         let object = self.cell(&request.target)?;
+        self.check_place(&permit, &object.meta().tenant, &object.meta().path)?;
         let owner = self.owner_of(&object).ok_or_else(|| has_ended(&object))?;
         let request = Box::new(request);
         let updated = owner
@@ -359,6 +364,7 @@ impl Runtime {
         };
         permit.demand(&target.tenant, &Effect::below(action, &target.path))?;
         let object = self.cell(target)?;
+        self.check_place(&permit, &object.meta().tenant, &object.meta().path)?;
         let owner = self.owner_of(&object).ok_or_else(|| has_ended(&object))?;
         let held = owner
             .ask(|reply| Request::Freeze {
@@ -368,6 +374,24 @@ impl Runtime {
             })
             .await?;
         Ok(self.present(&held))
+    }
+
+    /// Whether the caller may act on what is, or is to be, at a path: `PERMISSION_DENIED` in a cell
+    /// of the node's tenant with the node's namespaces, and below, where he is no administrator.
+    pub(super) fn check_place(
+        &self,
+        permit: &Permit,
+        tenant: &Tenant,
+        path: &ObjectPath,
+    ) -> Result<(), Error> {
+        let mut path = path.clone();
+        while let Some(around) = path.parent() {
+            path = around;
+        }
+        let tenant = tenant.clone();
+        let top = self.shared.index.at(&Key { tenant, path });
+        let living = top.filter(|it| !it.state().is_final());
+        privilege::check_place(permit, living.as_deref())
     }
 
     fn cell(&self, target: &ObjectRef) -> Result<Arc<Object>, Error> {

@@ -164,6 +164,9 @@ impl Runtime {
             );
             return Err(Error::new(Reason::WrongState, message));
         };
+        if start.stdin {
+            self.check_place(&permit, &executable.meta.tenant, &executable.meta.path)?;
+        }
         let uid = executable.meta.uid;
         let ended = self
             .shared

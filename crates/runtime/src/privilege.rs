@@ -5,14 +5,15 @@
 //! objects; this is about fields, and without it a user who may run a cell would be the node's
 //! root.
 
-use model::cell::CellSpec;
+use model::cell::{CellSpec, Namespace};
 use model::container::Container;
 use model::error::{Error, Reason};
 use model::executable::ExecutableSpec;
 use model::launch::{CpuPolicy, IoClass, Scheduling};
-use model::name::ObjectPath;
+use model::name::{ObjectPath, Tenant};
 use model::network::{FIRST_FREE_PORT, Mode, Network, PortRange, PublishedPort};
 use model::seccomp::{Profile, Seccomp};
+use model::status::Object;
 
 use identity::permit::Permit;
 
@@ -48,6 +49,32 @@ pub(crate) fn check_cell(
         )),
         None => Ok(()),
     }
+}
+
+/// Whether the caller may begin, end or change what is in a cell that stands at the top of a
+/// tenant (`top`), or that cell itself. In the node's own tenant, one that has the node's
+/// namespaces is there for what the node runs (units, `boot.run`): a program in it is one of the
+/// node's. In another tenant an administrator has made it for the members.
+pub(crate) fn check_place(permit: &Permit, top: Option<&Object>) -> Result<(), Error> {
+    match top {
+        Some(Object::Cell(cell))
+            if cell.meta.tenant == Tenant::system()
+                && !permit.is_administrator()
+                && is_the_nodes(&cell.spec) =>
+        {
+            let path = &cell.meta.path;
+            let what = format!("what is in the cell {path} of the node's own namespaces");
+            Err(refused(&what, "ref.path"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether what runs in such a cell at the top of a tenant runs as on the node itself.
+fn is_the_nodes(spec: &CellSpec) -> bool {
+    [Namespace::User, Namespace::Mount, Namespace::Pid]
+        .into_iter()
+        .all(|namespace| spec.shares(namespace))
 }
 
 /// Whether who is no administrator may ask for such a network; `field` is where it stands.
@@ -188,6 +215,25 @@ fn refused(what: &str, field: &str) -> Error {
 mod tests {
     use super::*;
     use model::network::{CniNetwork, Protocol};
+
+    #[test]
+    fn a_cell_with_the_nodes_namespaces_is_told_from_others() {
+        use Namespace::{Mount, Net, Pid, User};
+        for (share, expected) in [
+            (Namespace::ALL.to_vec(), true),
+            (vec![User, Mount, Pid], true),
+            (vec![User, Mount], false),
+            (vec![Net], false),
+            (vec![], false),
+        ] {
+            let draft = model::cell::Draft {
+                share: share.iter().copied().collect(),
+                ..Default::default()
+            };
+            let spec = CellSpec::try_from(draft).unwrap();
+            assert_eq!(is_the_nodes(&spec), expected, "{share:?}");
+        }
+    }
 
     #[test]
     fn a_plugins_network_is_a_members_where_the_node_says_so() {

@@ -36,6 +36,7 @@ impl Runtime {
         }
         if !object.state().is_final() {
             demand_stop(permit, &request.target)?;
+            self.check_place(permit, &key.tenant, &key.path)?;
             self.stop_to_remove(&object, &key, request.force).await?;
         }
         let meant = |object: &Arc<Object>| {

@@ -59,6 +59,7 @@ impl Runtime {
         privilege::check_extras(&permit, &request.spec, &extras)?;
         permit.demand(tenant, &Effect::on(RUN_EXECUTABLE, &request.path))?;
         privilege::check_executable(&permit, &request.spec)?;
+        self.check_place(&permit, tenant, &request.path)?;
         if let Some((spec, path)) = request.own_cell.as_ref().zip(request.path.parent()) {
             permit.demand(tenant, &Effect::on(RUN_CELL, &path))?;
             privilege::check_cell(&permit, &self.shared.settings, &path, spec)?;
@@ -93,6 +94,7 @@ impl Runtime {
     pub async fn run_cell(&self, permit: Permit, request: RunCell) -> Result<Arc<Object>, Error> {
         permit.demand(&request.tenant, &Effect::on(RUN_CELL, &request.path))?;
         privilege::check_cell(&permit, &self.shared.settings, &request.path, &request.spec)?;
+        self.check_place(&permit, &request.tenant, &request.path)?;
         let body = (&request.path, &request.labels, &request.spec);
         let tenant = &request.tenant;
         let wanted = RunRequest {

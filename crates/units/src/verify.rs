@@ -122,12 +122,15 @@ fn of_type(unit: &Unit) -> Vec<Finding> {
     }
 }
 
+/// Flags that are on where nobody sets them: off is what needs to be honoured.
+const ON: [&str; 2] = ["IgnoreSIGPIPE", "SendSIGKILL"];
+
 /// Whatever is set and isn't honoured: a warning, or what keeps the unit from running.
 fn unhonoured(unit: &Unit, honours: &dyn Fn(&str) -> bool) -> Vec<Finding> {
-    let set = unit
-        .settings
-        .iter()
-        .filter(|(field, setting)| !honours(field) && setting.value != Value::Flag(false));
+    let set = unit.settings.iter().filter(|(field, setting)| {
+        let default = Value::Flag(ON.contains(field));
+        !honours(field) && setting.value != default
+    });
     let found = set.map(|(field, setting)| {
         let stops = setting.origins.iter().any(|origin| {
             table::all().any(|(_, row)| {

@@ -204,6 +204,16 @@ fn unsupported(unit: &Unit) -> Vec<Finding> {
         let message = format!("Type={word} is not honoured yet; the unit is not started");
         found.push(error("Type", message));
     }
+    let most = model::executable::MAX_STOP_GRACE;
+    let longer = |micros: u64| std::time::Duration::from_micros(micros) > most;
+    if service.stop_timeout.micros().is_none_or(longer) {
+        let seconds = most.as_secs();
+        let message = format!("a stop takes {seconds} s at most here; then it is killed");
+        found.push(Finding {
+            severity: Severity::Warning,
+            ..error("TimeoutStopSec", message)
+        });
+    }
     for phase in Phase::ALL {
         for command in unit.settings.commands(phase.directive()) {
             if command.argv0.is_some() {
@@ -255,6 +265,9 @@ mod tests {
             ("Type=notify", "Type=notify is not honoured yet"),
             ("ExecStartPre=@/bin/x y", "`@` is not honoured"),
             ("WatchdogSec=5", "warning: WatchdogSec"),
+            ("SendSIGKILL=no", "warning: SendSIGKILL"),
+            ("TimeoutStopSec=2h", "warning: TimeoutStopSec"),
+            ("TimeoutStopSec=0", "warning: TimeoutStopSec"),
             ("KillMode=process", "warning: KillMode"),
             ("StandardOutput=file:/x", "warning: StandardOutput"),
         ] {

@@ -134,6 +134,22 @@ impl Live {
         }
     }
 
+    /// Forgets times that have passed.
+    pub(crate) fn drop_passed(&mut self, now: timer::Now) {
+        let passed = |at: &mut u64, now: u64| *at <= now;
+        match &mut self.machine {
+            Machine::Service(state) => {
+                state.deadline.take_if(|at| passed(at, now.boot));
+                state.watchdog.take_if(|at| passed(at, now.boot));
+            }
+            Machine::Timer(state) => {
+                state.next_boot.take_if(|at| passed(at, now.boot));
+                state.next_real.take_if(|at| passed(at, now.real));
+            }
+            Machine::Plain(_) => {}
+        }
+    }
+
     /// The same by the real clock.
     pub(crate) fn wake_real(&self) -> Option<u64> {
         match &self.machine {
@@ -175,9 +191,7 @@ impl World for Known {
     fn load(&self, unit: &UnitName) -> Load {
         match self.table.find(unit) {
             None => Load::NotFound,
-            Some(loaded) if loaded.unit.masked.is_some() => Load::Masked,
-            Some(loaded) if loaded.bad.is_some() => Load::Bad,
-            Some(_) => Load::Loaded,
+            Some(loaded) => loaded.load(),
         }
     }
 

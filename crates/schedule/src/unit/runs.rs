@@ -31,6 +31,8 @@ pub const UNIT: &str = "schedule.aurae/unit";
 const CELL: &str = "system";
 /// The label's value of that cell itself.
 const MANAGER: &str = "units";
+/// Between two tries to end a command.
+const AGAIN: Duration = Duration::from_secs(2);
 /// Commands of all units that are begun at the same time.
 const STARTS: usize = 16;
 
@@ -62,12 +64,15 @@ impl Run {
     /// Where it runs: `system/nginx-3`, `system/nginx-3-start-pre-1`.
     pub(crate) fn path(&self) -> Result<ObjectPath, Error> {
         let label = name::label(&self.unit)?;
-        let (number, Step { phase, index }) = (self.activation, self.step);
-        let word = match (phase, index) {
+        let (number, step) = (self.activation, self.step);
+        let mut word = match (step.phase, step.index) {
             (super::steps::Phase::Start, 0) => String::new(),
             (phase, 0) => format!("-{}", phase.word()),
             (phase, index) => format!("-{}-{index}", phase.word()),
         };
+        if step.round > 0 {
+            word.push_str(&format!("-r{}", step.round));
+        }
         parsed(&format!("{CELL}/{label}-{number}{word}"))
     }
 }
@@ -185,6 +190,26 @@ impl Runs {
         there(stopped.map(drop))
     }
 
+    /// Ends a command, and answers how it ended, once it has: a stop that fails, or that the runtime
+    /// can't do now, is tried again as long as the command is there.
+    pub(crate) async fn stop_surely(&self, run: &Run, grace: Option<Duration>) -> End {
+        loop {
+            if let Err(error) = self.stop(run, grace).await {
+                tracing::warn!(unit = %run.unit, %error, "a process can't be ended");
+            }
+            let Some(object) = self.seen(run) else {
+                return End::Unknown;
+            };
+            if object.state().is_final() {
+                return end(&object);
+            }
+            let ended = tokio::time::timeout(AGAIN, self.end_of(&object)).await;
+            if let Ok(end) = ended {
+                return end;
+            }
+        }
+    }
+
     /// Sends a signal to the process of a command, or to all that it began.
     pub(crate) async fn signal(&self, run: &Run, signal: Signal, all: bool) -> Result<(), Error> {
         let Some(object) = self.seen(run).filter(|it| !it.state().is_final()) else {
@@ -199,6 +224,28 @@ impl Runs {
             all_processes: all,
         };
         there(self.runtime.signal(permit, request).await.map(drop))
+    }
+
+    /// What there is of a unit, with the numbers of its activations.
+    pub(crate) fn seen_of(&self, unit: &UnitName) -> Vec<(u64, Arc<Object>)> {
+        let Ok(label) = name::label(unit) else {
+            return Vec::new();
+        };
+        let range = (
+            parsed(&format!("{CELL}/{label}-0")),
+            parsed(&format!("{CELL}/{label}-zz")),
+        );
+        let (Ok(from), Ok(to)) = range else {
+            return Vec::new();
+        };
+        let all = self.runtime.seen_between(&Tenant::system(), &from, &to);
+        let numbered = |object: Arc<Object>| {
+            let labels = &object.meta().labels;
+            let own = labels.get(UNIT) == Some(label.as_str());
+            let number = labels.get(crate::RUN)?.parse::<u64>().ok()?;
+            own.then_some((number, object))
+        };
+        all.into_iter().filter_map(numbered).collect()
     }
 
     /// Removes the records and logs of the activations of a unit up to that one.

@@ -5,14 +5,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use units::calendar::zones::FileZones;
+use units::calendar::zones::{FileZones, UtcOnly};
 use units::depend::{Edge, Graph, explicit, implicit};
 use units::finding::Finding;
 use units::install::{Installs, Machine as Installer, State as FileState};
+use units::job::Load;
 use units::load::{Catalog, Located};
 use units::name::{UnitName, UnitType};
 use units::service::{Defaults, Service};
-use units::unit::{Install, Loader, Unit};
+use units::specifier::NoHost;
+use units::unit::{Install, Loader, Unit, from_texts};
 
 use super::disk::{Disk, OWN};
 use super::facts::Machine;
@@ -45,6 +47,20 @@ pub(crate) struct Loaded {
     pub(crate) bad: Option<String>,
     /// How it stands, in the words of `systemctl is-enabled`.
     pub(crate) file_state: &'static str,
+    /// What its files are by now, where this is what was read earlier.
+    load: Load,
+}
+
+impl Loaded {
+    /// Whether it can be started.
+    pub(crate) fn load(&self) -> Load {
+        match () {
+            () if self.load != Load::Loaded => self.load,
+            () if self.unit.masked.is_some() => Load::Masked,
+            () if self.bad.is_some() => Load::Bad,
+            () => Load::Loaded,
+        }
+    }
 }
 
 /// All of them.
@@ -149,7 +165,59 @@ impl Table {
             service,
             findings,
             unit: Arc::new(unit),
+            load: Load::Loaded,
         }
+    }
+
+    /// Goes on with what was read earlier of units that are up (`ups`): one whose file has gone, is
+    /// masked or can't be used any more keeps what it is stopped by, and its load state changes.
+    pub(crate) fn keep_last(&mut self, old: &Table, ups: &[UnitName]) {
+        let mut kept = false;
+        for name in ups {
+            let Some(last) = old.find(name) else {
+                continue;
+            };
+            let new = self.find(name);
+            let is_whole = |it: &Loaded| last.service.is_none() || it.service.is_some();
+            if new.is_some_and(is_whole) {
+                continue;
+            }
+            let mut loaded = last.clone();
+            let was = loaded.load;
+            loaded.load = match new {
+                Some(new) => new.load(),
+                None if was == Load::Loaded => Load::NotFound,
+                None => was,
+            };
+            if let Some(new) = new {
+                (loaded.bad, loaded.file_state) = (new.bad.clone(), new.file_state);
+                let id = new.unit.id.clone();
+                self.units.remove(&id);
+            } else {
+                loaded.file_state = "";
+            }
+            for name in &loaded.unit.names {
+                self.names.insert(name.clone(), loaded.unit.id.clone());
+                self.missing.remove(name);
+            }
+            self.units.insert(loaded.unit.id.clone(), loaded);
+            kept = true;
+        }
+        if kept {
+            self.graph = Graph::of(self.units.values().map(|it| &*it.unit));
+        }
+    }
+
+    /// What decides for a service. One whose file has gone while no daemon looked, or is masked, has
+    /// no commands and systemd's defaults: it can be stopped.
+    pub(crate) fn rules(&self, name: &UnitName) -> (Arc<Commands>, Arc<Service>) {
+        let loaded = self.find(name);
+        if let Some((loaded, service)) = loaded.and_then(|it| Some((it, it.service.clone()?))) {
+            return (loaded.commands.clone(), service);
+        }
+        let unit = from_texts(name, &[], &NoHost, &UtcOnly);
+        let service = Service::of(&unit, Defaults::default()).0;
+        (Arc::default(), Arc::new(service))
     }
 
     /// The unit of a name, where it is loaded.
@@ -188,5 +256,61 @@ impl Table {
             runtime,
             folders: (&self.folders.persistent, &self.folders.runtime),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A service that is up stays as it was read, whatever becomes of its file.
+    #[test]
+    fn what_is_up_keeps_what_it_is_stopped_by() {
+        let folder = std::env::temp_dir().join(format!("aurae-table-{}", std::process::id()));
+        let folder = folder.to_str().unwrap().to_owned();
+        std::fs::create_dir_all(&folder).unwrap();
+        let file = format!("{folder}/a.service");
+        let text = "[Service]\nExecStart=/bin/a\nExecStop=/bin/b\nTimeoutStopSec=7\n";
+        let name = UnitName::parse("a.service").unwrap();
+        let folders = Arc::new(Folders {
+            paths: vec![folder.clone()],
+            persistent: folder.clone(),
+            runtime: folder.clone(),
+        });
+        let read = || {
+            let mut table = Table::read(folders.clone());
+            table.load(std::slice::from_ref(&name));
+            table
+        };
+        std::fs::write(&file, text).unwrap();
+        let old = read();
+        let steps: [(fn(&str), Load); 2] = [
+            (|file| std::fs::remove_file(file).unwrap(), Load::NotFound),
+            (
+                |file| std::os::unix::fs::symlink("/dev/null", file).unwrap(),
+                Load::Masked,
+            ),
+        ];
+        for (change, load) in steps {
+            change(&file);
+            let mut new = read();
+            new.keep_last(&old, std::slice::from_ref(&name));
+            let kept = new.find(&name).unwrap();
+            assert_eq!(kept.load(), load);
+            let (commands, service) = new.rules(&name);
+            assert_eq!(service.stop_timeout.micros(), Some(7_000_000));
+            let step = super::super::steps::Step {
+                phase: super::super::steps::Phase::Stop,
+                index: 0,
+                round: 0,
+            };
+            assert!(commands.has(step));
+            // Without an earlier reading it has the defaults, and can be stopped by them.
+            assert_eq!(
+                read().rules(&name).1.stop_timeout.micros(),
+                Some(90_000_000)
+            );
+        }
+        std::fs::remove_dir_all(folder).unwrap();
     }
 }

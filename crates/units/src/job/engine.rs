@@ -175,7 +175,8 @@ impl Engine {
         })
     }
 
-    /// The units whose jobs may begin: they wait for no other job.
+    /// The units whose jobs may begin: they wait for no other job, and a start not for its own unit
+    /// to be down.
     pub fn ready(&self, world: &dyn World) -> Vec<UnitName> {
         let graph = world.graph();
         let job = |unit: &UnitName| self.jobs.get(unit).map(|it| it.kind);
@@ -184,6 +185,9 @@ impl Engine {
             .iter()
             .filter(|(_, job)| job.progress == Progress::Waiting);
         waiting
+            .filter(|(unit, own)| {
+                own.kind != JobType::Start || world.activity(unit) != Activity::Deactivating
+            })
             .filter(|(unit, own)| awaited(graph, unit, own.kind, &job).is_empty())
             .map(|(unit, _)| unit.clone())
             .collect()
@@ -221,6 +225,13 @@ impl Engine {
         };
         job.progress = Progress::Running;
         (action, Vec::new())
+    }
+
+    /// A job that was begun and can't be done now waits again.
+    pub fn put_back(&mut self, unit: &UnitName) {
+        if let Some(job) = self.jobs.get_mut(unit) {
+            job.progress = Progress::Waiting;
+        }
     }
 
     /// The job of a unit has ended. Jobs that need it fail with it; a restart whose stop is done

@@ -301,6 +301,27 @@ fn a_later_transaction_replaces_or_is_refused() {
     assert!(engine.install(&restart, &world).is_ok());
 }
 
+#[test]
+fn a_start_waits_for_its_own_unit_to_be_down() {
+    let mut world = world("a is active");
+    let a = unit("a");
+    let mut engine = Engine::default();
+    let stop = planned(&world, "a", JobType::Stop, Mode::Replace).unwrap();
+    engine.install(&stop, &world).unwrap();
+    assert_eq!(engine.begin(&a, &world).0, Action::Stop);
+    world.activity.insert(a.clone(), Activity::Deactivating);
+    let start = planned(&world, "a", JobType::Start, Mode::Replace).unwrap();
+    engine.install(&start, &world).unwrap();
+    assert_eq!(engine.ready(&world), []);
+    world.activity.insert(a.clone(), Activity::Inactive);
+    assert_eq!(engine.ready(&world), [a.clone()]);
+    // It was begun too early: it waits again.
+    assert_eq!(engine.begin(&a, &world).0, Action::Start);
+    assert_eq!(engine.ready(&world), []);
+    engine.put_back(&a);
+    assert_eq!(engine.ready(&world), [a]);
+}
+
 proptest! {
     /// Whatever the dependencies: a transaction is refused, or each of its jobs comes to its turn.
     #[test]

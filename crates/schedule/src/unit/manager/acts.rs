@@ -8,7 +8,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use units::calendar::zones::FileZones;
 use units::condition::{Verdict, evaluate};
 use units::depend::{Dependency, triggered};
-use units::job::engine::Ending;
+use units::job::engine::{Ending, Progress};
 use units::job::{Activity, JobType, World};
 use units::name::{UnitName, UnitType};
 use units::service::Type;
@@ -19,7 +19,7 @@ use crate::unit::facts;
 use crate::unit::live::Machine;
 use crate::unit::program::{self, Told};
 use crate::unit::runs::{self, Run};
-use crate::unit::steps::service::{Effect, Event, IDLE, Sub};
+use crate::unit::steps::service::{Effect, Event, IDLE, Start, Sub};
 use crate::unit::steps::{End, Outcome, Phase, Role, Step, limit, timer};
 
 /// So many activations of a unit keep their records and logs.
@@ -50,6 +50,9 @@ impl Manager {
             return self.end_job(unit, Ending::Failed);
         };
         let settings = loaded.unit.settings.clone();
+        if !self.starts_now(unit) {
+            return;
+        }
         self.checking.insert(unit.clone());
         let unit = unit.clone();
         self.jobs.spawn(async move {
@@ -64,6 +67,28 @@ impl Manager {
         });
     }
 
+    /// Whether a start begins now. One that is on its way already goes on as this job's; what goes
+    /// down is started once it is down.
+    fn starts_now(&mut self, unit: &UnitName) -> bool {
+        let live = self.known.live.get(unit).map(|it| &it.machine);
+        let Some(Machine::Service(state)) = live else {
+            return true;
+        };
+        match Start::of(state.sub) {
+            Start::Now => true,
+            Start::Already => {
+                if self.known.activity(unit).is_active() {
+                    self.end_job(unit, Ending::Skipped);
+                }
+                false
+            }
+            Start::Later => {
+                self.engine.put_back(unit);
+                false
+            }
+        }
+    }
+
     pub(super) fn happened(&mut self, happened: Happened) {
         match happened {
             Happened::Checked(unit, conditions, asserts) => {
@@ -76,6 +101,11 @@ impl Manager {
                     let end = runs.end_of(&object).await;
                     Happened::Ended(run, end)
                 });
+                let known = self.processes(&run.unit);
+                if !known.iter().any(|(it, _)| *it == run) {
+                    // It was given up while it was begun.
+                    return self.end_one(&run.unit, run.activation, run.step);
+                }
                 if self.is_now(&run) {
                     if role == Role::Main {
                         self.known.live_mut(&run.unit).main_pid = runs::pid(&object);
@@ -141,6 +171,14 @@ impl Manager {
     fn checked(&mut self, unit: &UnitName, conditions: Verdict, asserts: Verdict) {
         if !self.checking.remove(unit) {
             // Its job was called off.
+            return;
+        }
+        let job = self.engine.job(unit);
+        if !job.is_some_and(|it| it.kind == JobType::Start && it.progress == Progress::Running) {
+            // It has become another.
+            return;
+        }
+        if !self.starts_now(unit) {
             return;
         }
         if let Verdict::Fails(condition) = conditions {
@@ -217,6 +255,12 @@ impl Manager {
         }
     }
 
+    fn stops(&self, unit: &UnitName) -> bool {
+        self.engine
+            .job(unit)
+            .is_some_and(|it| it.kind == JobType::Stop)
+    }
+
     /// Does what was decided.
     pub(super) async fn perform(&mut self) {
         for (unit, effect) in std::mem::take(&mut self.effects) {
@@ -224,11 +268,14 @@ impl Manager {
                 Effect::Run(step, role) => self.run_command(&unit, step, role),
                 Effect::Kill(watchdog) => self.kill(&unit, watchdog),
                 Effect::KillNow => self.kill_now(&unit),
+                Effect::End(step) => self.end_one(&unit, self.activation(&unit), step),
                 Effect::Down => self.down(&unit).await,
+                // Who stops it has his will.
+                Effect::Restart if self.stops(&unit) => self.event(&unit, Event::GivenUp),
                 Effect::Restart => {
                     self.wanted.push(super::jobs::Wanted {
                         unit: unit.clone(),
-                        kind: JobType::Start,
+                        kind: JobType::Restart,
                         mode: Default::default(),
                         why: format!("{unit} is to be restarted"),
                     });
@@ -326,17 +373,11 @@ impl Manager {
             self.killing.insert(unit.clone(), watchdog);
             return;
         }
-        let service = self
-            .known
-            .table
-            .find(unit)
-            .and_then(|it| it.service.clone());
-        let Some(service) = service else {
-            return;
-        };
+        let (_, service) = self.known.table.rules(unit);
         let (runs, unit) = (self.runs.clone(), unit.clone());
         let activation = self.activation(&unit);
-        let grace = program::grace(&service) + LATER;
+        let most = model::executable::MAX_STOP_GRACE;
+        let grace = (program::grace(&service) + LATER).min(most);
         self.jobs.spawn(async move {
             let each = processes.into_iter().map(|(run, _)| {
                 let runs = runs.clone();
@@ -347,11 +388,8 @@ impl Manager {
                             tracing::warn!(unit = %run.unit, %error, "the watchdog's signal");
                         }
                     }
-                    if let Err(error) = runs.stop(&run, Some(grace)).await {
-                        tracing::warn!(unit = %run.unit, %error, "a process can't be ended");
-                    }
-                    let seen = runs.seen(&run).filter(|it| it.state().is_final());
-                    (run.step, seen.map_or(End::Unknown, |it| runs::end(&it)))
+                    let end = runs.stop_surely(&run, Some(grace)).await;
+                    (run.step, end)
                 }
             });
             let ends = futures_util::future::join_all(each).await;
@@ -365,6 +403,20 @@ impl Manager {
         if !pending && let Some(watchdog) = self.killing.remove(unit) {
             self.kill(unit, watchdog);
         }
+    }
+
+    /// Ends one command at once.
+    fn end_one(&mut self, unit: &UnitName, activation: u64, step: Step) {
+        let run = Run {
+            unit: unit.clone(),
+            activation,
+            step,
+        };
+        let runs = self.runs.clone();
+        self.jobs.spawn(async move {
+            runs.stop_surely(&run, Some(Duration::ZERO)).await;
+            Happened::Nothing
+        });
     }
 
     pub(super) fn kill_now(&mut self, unit: &UnitName) {
@@ -409,6 +461,7 @@ impl Manager {
             return;
         };
         let files = loaded.unit.clone();
+        let now = self.now();
         let other = triggered(&files).map(|it| self.id(&it));
         let other = other.map(|it| (self.known.activity(&it), self.known.live.get(&it)));
         let other = other.map_or_else(timer::Other::default, |(activity, live)| timer::Other {
@@ -423,6 +476,7 @@ impl Manager {
             return;
         }
         state.running = other.up;
+        timer::not_ahead(state, now);
         let rules = timer::Rules::of(&files);
         timer::plan(&rules, state, other, &FileZones(&Disk), random());
         self.dirty.insert(unit.clone());

@@ -136,6 +136,21 @@ impl Manager {
                 // Who went away has asked all the same.
                 let _ = waiter.send(job.ending);
             }
+            self.waits_no_more(&job);
+        }
+    }
+
+    /// A service whose next start was asked for, by a job that didn't do it, isn't being started.
+    /// One that waits for its time goes on waiting.
+    fn waits_no_more(&mut self, job: &Ended) {
+        let starts = matches!(job.kind, JobType::Start | JobType::Restart);
+        let live = self.known.live.get(&job.unit).map(|it| &it.machine);
+        if let Some(Machine::Service(state)) = live
+            && starts
+            && job.ending != Ending::Done
+            && service::is_stuck(state)
+        {
+            self.event(&job.unit, service::Event::GivenUp);
         }
     }
 
@@ -202,7 +217,7 @@ impl Manager {
         };
         if state.sub == service::Sub::AutoRestart {
             live.words = error.to_string();
-            self.event(unit, service::Event::Stop);
+            self.event(unit, service::Event::GivenUp);
         }
     }
 
@@ -231,13 +246,7 @@ impl Manager {
 
     /// Something happened to a service.
     pub(super) fn event(&mut self, unit: &UnitName, event: service::Event) {
-        let Some(loaded) = self.known.table.find(unit) else {
-            return;
-        };
-        let (commands, rules) = (loaded.commands.clone(), loaded.service.clone());
-        let Some(rules) = rules else {
-            return;
-        };
+        let (commands, rules) = self.known.table.rules(unit);
         let before = self.known.activity(unit);
         let live = self.known.live_mut(unit);
         let Machine::Service(state) = &mut live.machine else {
@@ -278,7 +287,9 @@ impl Manager {
         if now == Activity::Failed {
             self.on_end(unit, Dependency::OnFailure, "OnFailureJobMode");
         }
-        if now == Activity::Inactive && before.is_up() && unit.kind() == UnitType::Service {
+        let restarts = expected == Some(JobType::Restart);
+        let down = now == Activity::Inactive && before.is_up() && !restarts;
+        if down && unit.kind() == UnitType::Service {
             self.on_end(unit, Dependency::OnSuccess, "OnSuccessJobMode");
         }
         for timer in self.known.of_others(unit, Dependency::Triggers) {

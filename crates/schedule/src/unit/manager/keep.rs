@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use model::error::Error;
 use serde::{Deserialize, Serialize};
-use units::name::UnitName;
+use units::name::{UnitName, UnitType};
 
 use super::{Happened, Manager};
 use crate::unit::live::{Live, Machine};
 use crate::unit::runs::{self, Run};
 use crate::unit::steps::service::{self, Event, Sub};
-use crate::unit::steps::{Role, timer};
+use crate::unit::steps::{Phase, Role, Step, timer};
 
 /// How long a write may take before what was decided is done without it.
 const WRITE: Duration = Duration::from_secs(5);
@@ -22,6 +22,9 @@ const BOOT: &str = "@boot";
 #[derive(Serialize, Deserialize)]
 struct Boot {
     id: String,
+    /// What was to be started with the node has been: until then it is asked for again.
+    #[serde(default)]
+    done: bool,
 }
 
 fn json(value: &impl Serialize) -> Result<Vec<u8>, Error> {
@@ -32,14 +35,18 @@ fn json(value: &impl Serialize) -> Result<Vec<u8>, Error> {
 impl Manager {
     /// Writes what has changed. What can't be written now is written later.
     pub(super) async fn keep(&mut self) {
-        if self.dirty.is_empty() {
+        let done = self.booting && self.engine.jobs().next().is_none() && self.wanted.is_empty();
+        if self.dirty.is_empty() && !done {
             return;
         }
         let row = |unit: &UnitName| {
             let live = self.known.live.get(unit)?;
             Some((unit.to_string(), Some(json(live).ok()?)))
         };
-        let rows: Vec<_> = self.dirty.iter().filter_map(row).collect();
+        let mut rows: Vec<_> = self.dirty.iter().filter_map(row).collect();
+        if done && let Ok(mark) = self.boot_mark(true) {
+            rows.push(mark);
+        }
         let written = tokio::time::timeout(WRITE, self.store.keep_units(rows)).await;
         let failed = match written {
             Ok(Ok(())) => None,
@@ -47,7 +54,10 @@ impl Manager {
             Err(_) => Some(Manager::internal("the store does not answer")),
         };
         match failed {
-            None => self.dirty.clear(),
+            None => {
+                self.dirty.clear();
+                self.booting &= !done;
+            }
             Some(error) if !self.behind => {
                 tracing::error!(%error, "units go on from memory");
                 self.behind = true;
@@ -63,6 +73,7 @@ impl Manager {
         let rows = self.store.units().await?;
         let boot = rows.iter().find(|(name, _)| name == BOOT);
         let boot: Option<Boot> = boot.and_then(|(_, row)| serde_json::from_slice(row).ok());
+        let done = boot.as_ref().is_some_and(|it| it.done);
         let same = boot.is_some_and(|it| it.id == self.boot_id);
         let mut all: Vec<(UnitName, Live)> = Vec::new();
         for (name, row) in rows.iter().filter(|(name, _)| name != BOOT) {
@@ -73,8 +84,7 @@ impl Manager {
             }
         }
         if !same {
-            let id = self.boot_id.clone();
-            let row = (BOOT.to_owned(), Some(json(&Boot { id })?));
+            let row = self.boot_mark(false)?;
             if let Err(error) = self.store.keep_units(vec![row]).await {
                 tracing::error!(%error, "that units begin with this boot is not kept");
             }
@@ -89,21 +99,69 @@ impl Manager {
             self.known.live.insert(name, live);
         }
         self.look_at_machine();
+        let found = self.take_in();
         let units: Vec<UnitName> = self.known.live.keys().cloned().collect();
-        for unit in units.iter().filter(|_| same) {
+        for unit in units.iter().filter(|it| same || found.contains(it)) {
             self.go_on(unit);
         }
-        Ok(!same)
+        Ok(!same || !done)
+    }
+
+    fn boot_mark(&self, done: bool) -> Result<(String, Option<Vec<u8>>), Error> {
+        let id = self.boot_id.clone();
+        Ok((BOOT.to_owned(), Some(json(&Boot { id, done })?)))
+    }
+
+    /// What runs for units by the runtime's word, where the rows don't say so: a full disk has kept
+    /// them from being written. No number of an activation is used twice, and a service that runs
+    /// is its unit's. The units that were found to be up.
+    fn take_in(&mut self) -> Vec<UnitName> {
+        let known = self.known.live.keys().cloned();
+        let names: Vec<UnitName> = known.chain(self.known.table.files()).collect();
+        let mut found = Vec::new();
+        let usual = |it: &UnitName| it.kind() == UnitType::Service && !it.is_template();
+        for unit in names.into_iter().filter(usual) {
+            let unit = self.id(&unit);
+            let seen = self.runs.seen_of(&unit);
+            let Some(last) = seen.iter().map(|(number, _)| *number).max() else {
+                continue;
+            };
+            let live = self.known.live_mut(&unit);
+            if last <= live.activation {
+                continue;
+            }
+            live.activation = last;
+            self.dirty.insert(unit.clone());
+            let step = Step {
+                phase: Phase::Start,
+                index: 0,
+                round: 0,
+            };
+            let run = Run {
+                unit: unit.clone(),
+                activation: last,
+                step,
+            };
+            let living = self.runs.seen(&run).filter(|it| !it.state().is_final());
+            let live = self.known.live_mut(&unit);
+            live.machine = Machine::Service(match living {
+                Some(_) => service::State {
+                    sub: Sub::Running,
+                    main: Some(service::Process { step, begun: true }),
+                    was_up: true,
+                    ..service::State::default()
+                },
+                None => service::State::default(),
+            });
+            tracing::warn!(%unit, activation = last, "a unit's row is older than what it runs");
+            found.push(unit);
+        }
+        found
     }
 
     /// What a service was about, compared with what there is.
     fn go_on(&mut self, unit: &UnitName) {
-        if self
-            .known
-            .table
-            .find(unit)
-            .is_none_or(|it| it.service.is_none())
-        {
+        if unit.kind() != UnitType::Service {
             return self.plan_timer(unit);
         }
         let Some(live) = self.known.live.get(unit) else {

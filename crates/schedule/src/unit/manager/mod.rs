@@ -100,6 +100,8 @@ pub(crate) struct Manager {
     busy: watch::Sender<bool>,
     /// The last write failed.
     behind: bool,
+    /// What is started with the node is on its way.
+    booting: bool,
 }
 
 impl Manager {
@@ -128,6 +130,7 @@ impl Manager {
             inbox,
             busy: watch::Sender::new(false),
             behind: false,
+            booting: false,
         };
         (manager, orders)
     }
@@ -138,14 +141,18 @@ impl Manager {
         let fresh = match self.adopt().await {
             Ok(fresh) => fresh,
             Err(error) => {
-                tracing::error!(%error, "what is known of units can't be read");
-                true
+                // What runs may be what would be started: nothing is.
+                tracing::error!(%error, "what is known of units can't be read; none is started");
+                false
             }
         };
         if let Some(first) = self.first.clone().filter(|_| fresh) {
             self.load(vec![first.clone()]).await;
             match self.enqueue(&first, units::job::JobType::Start, Default::default()) {
-                Ok(accepted) => tracing::info!(unit = %first, notes = ?accepted.notes, "starting"),
+                Ok(accepted) => {
+                    self.booting = true;
+                    tracing::info!(unit = %first, notes = ?accepted.notes, "starting");
+                }
                 Err(error) => tracing::error!(unit = %first, %error, "the first unit can't start"),
             }
         }
@@ -219,6 +226,15 @@ impl Manager {
                 units::name::UnitType::Timer => self.elapse(&unit),
                 _ => self.event(&unit, service::Event::Time),
             }
+            self.drop_times(&unit, now);
+        }
+    }
+
+    /// A time that has passed and that nobody has taken in, of a unit without a file, comes no more.
+    fn drop_times(&mut self, unit: &UnitName, now: Now) {
+        let is_loaded = self.known.table.find(unit).is_some();
+        if let Some(live) = self.known.live.get_mut(unit).filter(|_| !is_loaded) {
+            live.drop_passed(now);
         }
     }
 

@@ -180,9 +180,13 @@ impl Manager {
             .filter(|(name, it)| it.activity() != Activity::Inactive || names.contains(name))
             .map(|(name, _)| name.clone())
             .collect();
+        let up = |it: &&UnitName| self.known.activity(it).is_up();
+        let ups: Vec<UnitName> = live.iter().filter(up).cloned().collect();
+        let old = self.known.table.clone();
         let read = tokio::task::spawn_blocking(move || {
             let mut table = crate::unit::table::Table::read(folders);
             table.load(&live);
+            table.keep_last(&old, &ups);
             table
         });
         if let Ok(table) = read.await {

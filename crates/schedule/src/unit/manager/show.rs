@@ -6,6 +6,7 @@ use model::time::Timestamp;
 use model::unit::{UnitDetail, UnitStatus};
 use units::depend::{Dependency, triggered};
 use units::files::Files;
+use units::job::Load;
 use units::name::{UnitName, UnitType};
 
 use super::Manager;
@@ -87,10 +88,11 @@ impl Manager {
             true => name.to_string(),
             false => unit.id.to_string(),
         };
-        let load = match (&unit.masked, &loaded.bad) {
-            (Some(_), _) => "masked",
-            (None, Some(_)) => "bad-setting",
-            (None, None) => "loaded",
+        let load = match loaded.load() {
+            Load::NotFound => "not-found",
+            Load::Masked => "masked",
+            Load::Bad => "bad-setting",
+            Load::Loaded => "loaded",
         };
         UnitStatus {
             aliases: unit
@@ -129,6 +131,7 @@ impl Manager {
                 step: Step {
                     phase: Phase::Start,
                     index: 0,
+                    round: 0,
                 },
             };
             status.path = run

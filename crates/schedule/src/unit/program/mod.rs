@@ -2,7 +2,6 @@
 //! A command of a unit as a program of the runtime: words, variables, user, limits, and the folders
 //! that are made for it (systemd.exec(5)). Blocks: it reads the machine's files.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,6 +10,8 @@ use model::executable::{DEFAULT_PATH, Draft, ExecutableSpec, MAX_STOP_GRACE};
 use model::resources::Resources;
 use model::rlimit::Rlimit;
 use model::seccomp::{Profile, Seccomp};
+use rustix::fs::{CWD, Gid, Mode, OFlags, Uid, fchmod, fchown, mkdirat, openat};
+use rustix::io::Errno;
 use units::exec::environment::{Environment, parse_file};
 use units::exec::{Command, Privileges, expand};
 use units::service::Service;
@@ -311,16 +312,29 @@ fn make_folders(
     Ok(variables)
 }
 
+/// Makes a folder, and those above it. Each step is taken from the folder before it, and none by a
+/// symbolic link: whoever owns one of them can't lead rights to another place.
 fn make_folder(path: &str, mode: u32, account: Option<&Account>) -> std::io::Result<()> {
-    std::fs::create_dir_all(path)?;
-    // What somebody has put there instead of a folder is not followed.
-    if std::fs::symlink_metadata(path)?.is_symlink() {
-        return Err(std::io::Error::other("is a symbolic link"));
+    let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut folder = openat(CWD, "/", flags, Mode::empty())?;
+    for name in path.split('/').filter(|it| !it.is_empty()) {
+        if matches!(name, "." | "..") {
+            return Err(std::io::Error::other("leads to another place"));
+        }
+        match mkdirat(&folder, name, Mode::from_raw_mode(0o755)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let next = openat(&folder, name, flags | OFlags::NOFOLLOW, Mode::empty());
+        folder = next.map_err(|error| match error {
+            Errno::LOOP | Errno::NOTDIR => std::io::Error::other("is no folder"),
+            error => error.into(),
+        })?;
     }
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+    fchmod(&folder, Mode::from_raw_mode(mode))?;
     if let Some(account) = account {
-        let uid = account.user.as_ref().map(|it| it.uid);
-        std::os::unix::fs::chown(path, uid, account.group)?;
+        let uid = account.user.as_ref().map(|it| Uid::from_raw(it.uid));
+        fchown(&folder, uid, account.group.map(Gid::from_raw))?;
     }
     Ok(())
 }

@@ -14,4 +14,4 @@ mod state;
 mod tests;
 pub(crate) mod timer;
 
-pub(crate) use process::{Commands, End, Outcome, Phase, Role, Step};
+pub(crate) use process::{Commands, End, Outcome, Phase, ROUNDS, Role, Step};

@@ -3,8 +3,9 @@
 //! called.
 
 use serde::{Deserialize, Serialize};
-use units::service::{self, Service};
+use units::service::{self, Restart, Service};
 use units::unit::Unit;
+use units::value::Statuses;
 
 /// A list of commands of a unit (systemd.service(5), "Options").
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -69,7 +70,13 @@ impl Phase {
 pub(crate) struct Step {
     pub(crate) phase: Phase,
     pub(crate) index: usize,
+    /// Tells a reload from the one before it, whose commands may still end: below [`ROUNDS`].
+    #[serde(default)]
+    pub(crate) round: u8,
 }
+
+/// So many reloads of an activation have names of their own; then they come again.
+pub(crate) const ROUNDS: u8 = 8;
 
 /// What a process is to its service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -217,19 +224,29 @@ impl Outcome {
         !matches!(self, Self::Success | Self::ExecCondition)
     }
 
-    /// Whether a service is started again after it, given how its main process ended.
+    /// Whether a service is started again after it, given how its main process ended: that says
+    /// whether an exit status prevents or forces it, and the result everything else
+    /// (systemd.service(5), Restart=, table 2).
     pub(crate) fn restarts(self, service: &Service, end: Option<End>) -> bool {
-        let of_process = || end.map_or(service::End::Exited(0), End::of_systemd);
-        match self {
-            Self::ExecCondition | Self::StartLimitHit => false,
-            Self::Timeout => service.restarts_after(service::End::TimedOut),
-            Self::Watchdog => service.restarts_after(service::End::Watchdog),
-            Self::Protocol | Self::Resources | Self::TriggerLimitHit | Self::Failure => {
-                service.restarts_after(service::End::Resources)
-            }
-            Self::Success | Self::ExitCode | Self::Signal | Self::CoreDump | Self::OomKill => {
-                service.restarts_after(of_process())
-            }
+        let within = |set: &Statuses| match end.map(End::of_systemd) {
+            Some(service::End::Exited(code)) => set.codes.contains(&code),
+            Some(service::End::Signalled(signal)) => set.signals.contains(&signal),
+            _ => false,
+        };
+        if self == Self::StartLimitHit || within(&service.prevents_restart) {
+            return false;
+        }
+        if within(&service.forces_restart) {
+            return true;
+        }
+        match service.restart {
+            Restart::No => false,
+            Restart::Always => self != Self::ExecCondition,
+            Restart::OnSuccess => self == Self::Success,
+            Restart::OnFailure => self.is_failure(),
+            Restart::OnAbnormal => self.is_failure() && self != Self::ExitCode,
+            Restart::OnWatchdog => self == Self::Watchdog,
+            Restart::OnAbort => matches!(self, Self::Signal | Self::CoreDump),
         }
     }
 }

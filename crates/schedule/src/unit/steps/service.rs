@@ -14,7 +14,7 @@ use units::service::{Service, Type};
 use units::time::Span;
 
 pub(crate) use super::state::{Process, State, Sub};
-use super::{Commands, End, Outcome, Phase, Role, Step};
+use super::{Commands, End, Outcome, Phase, ROUNDS, Role, Step};
 
 /// What happens to a service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,6 +46,8 @@ pub(crate) enum Event {
     Alive,
     /// Time has passed.
     Time,
+    /// What was to start it again can't: it waits no more.
+    GivenUp,
 }
 
 /// What is to be done.
@@ -58,9 +60,11 @@ pub(crate) enum Effect {
     Kill(bool),
     /// End what is left at once.
     KillNow,
+    /// End one command, which is no part of what goes on any more.
+    End(Step),
     /// It is down: what it had goes.
     Down,
-    /// Ask for another start.
+    /// Ask for a restart job, with which those follow that a restart reaches.
     Restart,
 }
 
@@ -77,6 +81,35 @@ pub(crate) const IDLE: u64 = 5_000_000_000;
 /// A span in nanoseconds; `None` is no end.
 pub(crate) fn nanos(span: Span) -> Option<u64> {
     span.micros().map(|micros| micros.saturating_mul(1000))
+}
+
+/// Whether it waits to be started again, and nothing will do that but a job that is there.
+pub(crate) fn is_stuck(state: &State) -> bool {
+    state.sub == Sub::AutoRestart && state.deadline.is_none()
+}
+
+/// What becomes of a start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Start {
+    /// It begins: nothing of an earlier activation is there.
+    Now,
+    /// It is on its way, or there.
+    Already,
+    /// Once it is down.
+    Later,
+}
+
+impl Start {
+    /// As systemd's service does with a start, by its state.
+    pub(crate) const fn of(sub: Sub) -> Start {
+        match sub {
+            Sub::Dead | Sub::Failed | Sub::AutoRestart => Self::Now,
+            Sub::Condition | Sub::StartPre | Sub::Start | Sub::StartPost => Self::Already,
+            Sub::Running | Sub::Exited | Sub::Reload => Self::Already,
+            Sub::Stop | Sub::StopSigterm | Sub::StopSigkill => Self::Later,
+            Sub::StopPost | Sub::FinalSigterm | Sub::FinalSigkill => Self::Later,
+        }
+    }
 }
 
 /// Takes an event in.
@@ -99,6 +132,7 @@ pub(crate) fn advance(rules: Rules<'_>, state: &mut State, event: Event, now: u6
         Event::Ready => turn.ready(),
         Event::Alive => turn.alive(),
         Event::Time => turn.time(),
+        Event::GivenUp => turn.given_up(),
     }
     turn.effects
 }
@@ -116,10 +150,13 @@ impl Turn<'_> {
     }
 
     fn start(&mut self) {
-        let restarts = match self.state.sub {
-            Sub::AutoRestart => self.state.restarts.saturating_add(1),
-            Sub::Dead | Sub::Failed => 0,
-            _ => return,
+        if Start::of(self.state.sub) != Start::Now {
+            return;
+        }
+        let again = self.state.again || self.state.sub == Sub::AutoRestart;
+        let restarts = match again {
+            true => self.state.restarts.saturating_add(1),
+            false => 0,
         };
         *self.state = State {
             restarts,
@@ -130,7 +167,15 @@ impl Turn<'_> {
 
     /// Begins a list of commands, or what follows where it is empty.
     fn enter(&mut self, phase: Phase) {
-        self.step(Step { phase, index: 0 });
+        let round = match phase {
+            Phase::Reload => self.state.round,
+            _ => 0,
+        };
+        self.step(Step {
+            phase,
+            index: 0,
+            round,
+        });
     }
 
     fn step(&mut self, step: Step) {
@@ -217,7 +262,15 @@ impl Turn<'_> {
     }
 
     fn refused(&mut self, step: Step) {
-        self.forget(step);
+        let known = self.forget(step).is_some();
+        if step.phase == Phase::Reload {
+            // The service itself is as it was.
+            if known && self.state.sub == Sub::Reload {
+                self.state.reloaded = Outcome::Resources;
+                self.up();
+            }
+            return;
+        }
         self.fail(Outcome::Resources);
     }
 
@@ -348,6 +401,7 @@ impl Turn<'_> {
         (state.deadline, state.watchdog) = (None, None);
         let result = state.result;
         let again = !state.stopping && result.restarts(self.rules.service, state.ended);
+        state.again = false;
         state.sub = match (again, result.is_failure()) {
             (true, _) => Sub::AutoRestart,
             (false, true) => Sub::Failed,
@@ -364,7 +418,9 @@ impl Turn<'_> {
         match self.state.sub {
             Sub::Dead | Sub::Failed => {}
             Sub::AutoRestart => {
-                self.state.sub = match self.state.result.is_failure() {
+                // As a part of its restart it is down, and not failed: `OnFailure=` is for a service
+                // that isn't started again.
+                self.state.sub = match self.state.result.is_failure() && !self.state.again {
                     true => Sub::Failed,
                     false => Sub::Dead,
                 };
@@ -381,10 +437,18 @@ impl Turn<'_> {
         }
     }
 
+    fn given_up(&mut self) {
+        if self.state.sub == Sub::AutoRestart {
+            self.state.again = false;
+            self.stop();
+        }
+    }
+
     fn reload(&mut self) {
         if matches!(self.state.sub, Sub::Running | Sub::Exited) {
             self.state.reloaded = Outcome::Success;
             self.enter(Phase::Reload);
+            self.state.round = (self.state.round + 1) % ROUNDS;
         }
     }
 
@@ -423,7 +487,9 @@ impl Turn<'_> {
             }
             Sub::Reload => {
                 self.state.reloaded = Outcome::Timeout;
-                self.state.control = None;
+                if let Some(control) = self.state.control.take() {
+                    self.effects.push(Effect::End(control.step));
+                }
                 self.up();
             }
             Sub::Stop => {
@@ -438,7 +504,10 @@ impl Turn<'_> {
             Sub::FinalSigterm => self.kill_now(Sub::FinalSigkill),
             // Not even SIGKILL helps: it is given up.
             Sub::StopSigkill | Sub::FinalSigkill => self.gone(),
-            Sub::AutoRestart => self.effects.push(Effect::Restart),
+            Sub::AutoRestart => {
+                self.state.again = true;
+                self.effects.push(Effect::Restart);
+            }
             Sub::Dead | Sub::Exited | Sub::Failed => {}
         }
     }

@@ -112,6 +112,10 @@ pub(crate) struct State {
     pub(crate) stopping: bool,
     /// It has been up since it was started: `ExecStop=` counts.
     pub(crate) was_up: bool,
+    /// Which reload of this activation goes on, or was last.
+    pub(crate) round: u8,
+    /// Its next start by itself was asked for.
+    pub(crate) again: bool,
     /// Counts starts by itself since somebody asked for one.
     pub(crate) restarts: u32,
     /// When what goes on takes too long, or begins.

@@ -27,7 +27,11 @@ struct Story {
 }
 
 fn at(phase: Phase, index: usize) -> Step {
-    Step { phase, index }
+    Step {
+        phase,
+        index,
+        round: 0,
+    }
 }
 
 fn run(phase: Phase) -> Effect {
@@ -207,6 +211,113 @@ fn restarts_are_those_of_the_table() {
 }
 
 #[test]
+fn a_start_begins_where_nothing_of_an_earlier_one_is_there() {
+    use super::service::Start;
+    for (sub, expected) in [
+        (Sub::Dead, Start::Now),
+        (Sub::Failed, Start::Now),
+        (Sub::AutoRestart, Start::Now),
+        (Sub::Condition, Start::Already),
+        (Sub::StartPre, Start::Already),
+        (Sub::Start, Start::Already),
+        (Sub::StartPost, Start::Already),
+        (Sub::Running, Start::Already),
+        (Sub::Reload, Start::Already),
+        (Sub::Stop, Start::Later),
+        (Sub::StopSigterm, Start::Later),
+        (Sub::StopSigkill, Start::Later),
+        (Sub::StopPost, Start::Later),
+        (Sub::FinalSigterm, Start::Later),
+        (Sub::FinalSigkill, Start::Later),
+    ] {
+        assert_eq!(Start::of(sub), expected, "{sub:?}");
+        let mut story = Story::of("ExecStart=/s");
+        story.state.sub = sub;
+        let begins = !story.happens(Event::Start).is_empty();
+        assert_eq!(begins, expected == Start::Now, "{sub:?}");
+    }
+}
+
+#[test]
+fn restarts_are_decided_by_the_result() {
+    // As systemd's service_shall_restart: no, on-success, on-failure, on-abnormal, on-watchdog,
+    // on-abort, always.
+    let all = "no on-success on-failure on-abnormal on-watchdog on-abort always";
+    let main = |end| (Phase::Start, Some(end));
+    let pre = (Phase::StartPre, Some(End::Exited(3)));
+    for (what, text, (phase, end), expected) in [
+        ("a command before it", "ExecStartPre=/p", pre, "--x---x"),
+        ("one that may fail", "", main(End::Exited(0)), "-x----x"),
+        ("its status", "", main(End::Exited(3)), "--x---x"),
+        ("no program", "", main(End::NotBegun(203)), "--x---x"),
+        ("a signal", "", main(End::Signalled(9)), "--xx-xx"),
+        ("a clean signal", "", main(End::Signalled(15)), "-x----x"),
+        ("a dump", "", main(End::Dumped(11)), "--xx-xx"),
+        ("no memory", "", main(End::OutOfMemory), "--xx--x"),
+        ("nobody knows", "", main(End::Unknown), "--xx--x"),
+        (
+            "time-out",
+            "RuntimeMaxSec=5",
+            (Phase::Start, None),
+            "--xx--x",
+        ),
+        ("watchdog", "WatchdogSec=5", (Phase::Start, None), "--xxx-x"),
+        (
+            "prevented",
+            "RestartPreventExitStatus=3",
+            main(End::Exited(3)),
+            "-------",
+        ),
+        (
+            "forced",
+            "RestartForceExitStatus=3",
+            main(End::Exited(3)),
+            "xxxxxxx",
+        ),
+        (
+            "a skip",
+            "ExecCondition=/c",
+            (Phase::Condition, Some(End::Exited(1))),
+            "-------",
+        ),
+    ] {
+        let shown: String = all
+            .split(' ')
+            .map(|restart| {
+                let text = format!("ExecStart=/s\nRestart={restart}\n{text}");
+                let mut story = Story::of(&text);
+                story.happens(Event::Start);
+                story.begins(phase);
+                match end {
+                    Some(end) => drop(story.happens(Event::Ended(at(phase, 0), end))),
+                    None => drop(story.after(5)),
+                }
+                // What is ended for it ends by the signal that asks it to.
+                story.happens(Event::Ended(at(Phase::Start, 0), End::Signalled(15)));
+                story.happens(Event::Gone);
+                story.happens(Event::Gone);
+                match story.state.sub {
+                    Sub::AutoRestart => 'x',
+                    Sub::Dead | Sub::Failed => '-',
+                    other => panic!("{what} {restart}: {other:?}"),
+                }
+            })
+            .collect();
+        assert_eq!(shown, expected, "{what}");
+    }
+    // systemd.service(5), "-": its failure is none.
+    for (restart, expected) in [("on-failure", "dead"), ("on-success", "auto-restart")] {
+        let mut story = Story::of(&format!("ExecStart=-/s\nRestart={restart}"));
+        story.happens(Event::Start);
+        story.begins(Phase::Start);
+        story.ends(Phase::Start, 3);
+        story.happens(Event::Gone);
+        story.happens(Event::Gone);
+        assert_eq!(story.is(), (expected, "success"));
+    }
+}
+
+#[test]
 fn who_stops_it_ends_restarts() {
     let mut story = Story::of("ExecStart=/s\nRestart=always");
     story.happens(Event::Start);
@@ -226,6 +337,84 @@ fn who_stops_it_ends_restarts() {
     assert_eq!(story.is().0, "auto-restart");
     story.happens(Event::Stop);
     assert_eq!(story.is(), ("failed", "exit-code"));
+}
+
+#[test]
+fn a_restart_goes_by_down_and_one_that_can_not_be_done_is_given_up() {
+    let failed = || {
+        let mut story = Story::of("ExecStart=/s\nRestart=always\nRestartSec=2");
+        story.happens(Event::Start);
+        story.begins(Phase::Start);
+        story.ends(Phase::Start, 3);
+        story.happens(Event::Gone);
+        story.happens(Event::Gone);
+        assert_eq!(story.is(), ("auto-restart", "exit-code"));
+        assert!(!super::service::is_stuck(&story.state));
+        assert_eq!(story.after(2), [Effect::Restart]);
+        assert!(super::service::is_stuck(&story.state));
+        story
+    };
+    let mut story = failed();
+    story.happens(Event::Stop);
+    assert_eq!(story.is(), ("dead", "exit-code"));
+    story.happens(Event::Start);
+    assert_eq!((story.is().0, story.state.restarts), ("start", 1));
+    let mut story = failed();
+    story.happens(Event::GivenUp);
+    assert_eq!(story.is(), ("failed", "exit-code"));
+    story.happens(Event::GivenUp);
+    story.happens(Event::Start);
+    assert_eq!((story.is().0, story.state.restarts), ("start", 0));
+}
+
+#[test]
+fn what_goes_wrong_in_a_reload_leaves_the_service_alone() {
+    let up = || {
+        let mut story = Story::of("ExecStart=/s\nExecReload=/r\nTimeoutStartSec=5");
+        story.happens(Event::Start);
+        story.begins(Phase::Start);
+        story.happens(Event::Reload);
+        story
+    };
+    let mut story = up();
+    assert_eq!(story.happens(Event::Refused(at(Phase::Reload, 0))), []);
+    assert_eq!(story.is(), ("running", "success"));
+    assert_eq!(story.state.reloaded, Outcome::Resources);
+    let mut story = up();
+    let first = at(Phase::Reload, 0);
+    assert_eq!(story.after(5), [Effect::End(first)]);
+    assert_eq!(story.is(), ("running", "success"));
+    assert_eq!(story.state.reloaded, Outcome::Timeout);
+    // The end of that one is not the end of the next.
+    let second = Step { round: 1, ..first };
+    let again = story.happens(Event::Reload);
+    assert_eq!(again, [Effect::Run(second, Role::Control)]);
+    story.happens(Event::Ended(first, End::Signalled(9)));
+    assert_eq!(story.is().0, "reload");
+    story.happens(Event::Ended(second, End::Exited(0)));
+    assert_eq!(
+        (story.is().0, story.state.reloaded),
+        ("running", Outcome::Success)
+    );
+}
+
+#[test]
+fn a_clock_that_was_set_back_holds_no_timer_up() {
+    use super::timer::{Now, State, not_ahead};
+    let mut state = State {
+        last: Some(90 * SECOND),
+        since: 80 * SECOND,
+        ..State::default()
+    };
+    let now = Now {
+        real: 50 * SECOND,
+        boot: SECOND,
+    };
+    not_ahead(&mut state, now);
+    assert_eq!((state.last, state.since), (Some(now.real), now.real));
+    state.last = Some(7);
+    not_ahead(&mut state, now);
+    assert_eq!(state.last, Some(7));
 }
 
 #[test]

@@ -71,6 +71,12 @@ impl<'a> Rules<'a> {
     }
 }
 
+/// Where the clock was set back, what was is not ahead: a timer would wait for that time.
+pub(crate) fn not_ahead(state: &mut State, now: Now) {
+    state.last = state.last.map(|at| at.min(now.real));
+    state.since = state.since.min(now.real);
+}
+
 /// Decides anew when it elapses next. `random` is any number: a delay is made of it.
 pub(crate) fn plan(
     rules: &Rules<'_>,
