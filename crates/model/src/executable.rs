@@ -108,7 +108,8 @@ pub struct Draft {
     /// Of a main process: in place of the image's entrypoint and arguments.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub entrypoint: Vec<String>,
-    /// The file to execute, where `argv[0]` is but the name that the program sees. Empty: `argv[0]`.
+    /// The file to execute, where `argv[0]` is but the name that the program sees. Empty:
+    /// `argv[0]`.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub program: String,
     /// Where `cwd` can't be entered, the program begins in `/`.

@@ -128,8 +128,8 @@ impl Runtime {
             .await
     }
 
-    /// Signals every process of a cell and of the cells in it, those that no executable has any more
-    /// among them; for subsystems of the node.
+    /// Signals every process of a cell and of the cells in it, those that no executable has any
+    /// more among them; for subsystems of the node.
     ///
     /// # Errors
     /// `NOT_FOUND`, `WRONG_STATE` where it has ended.
@@ -151,7 +151,8 @@ impl Runtime {
     /// for a subsystem of the node that was told so (`MAINPID=`). `pid`: the node's number.
     ///
     /// # Errors
-    /// `NOT_FOUND`, `WRONG_STATE` where the executable has ended, or the process is none of its cell.
+    /// `NOT_FOUND`, `WRONG_STATE` where the executable has ended, or the process is none of its
+    /// cell.
     pub async fn set_main(
         &self,
         permit: Permit,

@@ -47,8 +47,8 @@ impl Runtime {
     /// the request is a retry of an earlier one, the extras of that one count.
     ///
     /// # Errors
-    /// As [`Runtime::run_executable`], and `PERMISSION_DENIED` where there are extras and the permit
-    /// isn't an administrator's.
+    /// As [`Runtime::run_executable`], and `PERMISSION_DENIED` where there are extras and the
+    /// permit isn't an administrator's.
     pub async fn launch(
         &self,
         permit: Permit,

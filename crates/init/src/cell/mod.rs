@@ -2,9 +2,10 @@
 //! The cell-init: the parent and record keeper of the executables of one cell.
 //!
 //! A clone of the spawner without exec: it has the code of this binary, a few pages of memory of
-//! its own, and only the descriptors that it needs. One loop waits for the daemon's connections (one
-//! at a time for each cell that it serves: its own, and light cells in it), the pipes that say
-//! whether an exec succeeded, and signals. It never blocks, and its tables have bounds. It goes on without a daemon: exits and output then wait.
+//! its own, and only the descriptors that it needs. One loop waits for the daemon's connections
+//! (one at a time for each cell that it serves: its own, and light cells in it), the pipes that say
+//! whether an exec succeeded, and signals. It never blocks, and its tables have bounds. It goes on
+//! without a daemon: exits and output then wait.
 //!
 //! It knows no limits, no logs and no policy: it does what the daemon says, in its own cell only.
 //! [`setup`] makes the cell around it; [`launch`] executes the programs.

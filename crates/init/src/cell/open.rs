@@ -54,7 +54,8 @@ fn one(open: &Open, inherited: bool) -> Result<OwnedFd, Failure> {
         (OpenHow::Truncate, _) => OpenFlags::WRONLY | OpenFlags::CREATE | OpenFlags::TRUNC,
         (OpenHow::Plain | OpenHow::Same, _) => OpenFlags::WRONLY | OpenFlags::CREATE,
     };
-    // Not blocking: a FIFO without another end, or a line without a carrier, would hold it for ever.
+    // Not blocking: a FIFO without another end, or a line without a carrier, would hold it for
+    // ever.
     let opened = follow::open_or_make(path, flags | OpenFlags::NONBLOCK, NEW_FILE);
     let stream = opened.map_err(|error| match error.is(Errno::NXIO.raw_os_error()) {
         true => {

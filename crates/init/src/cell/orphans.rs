@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The ends of children that were no workload's process when they ended. A daemon that puts itself in
+//! The ends of children that were no workload's process when they ended. A daemon that puts itself
+//! in
 //! the background is such a child until the node's daemon has said that it is a main process: one
 //! that ends before is remembered here. The last ones alone: a workload can make as many orphans as
 //! it likes.

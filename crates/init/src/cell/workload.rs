@@ -9,8 +9,8 @@
 //!                   └──────────────────────────────────────────┘ given up: 127 or 126
 //! ```
 //!
-//! Where the executed process is only the first one, its exit with 0 leads to `Headless`; from there
-//! the daemon's word, which process is the main one, leads back to `Running`.
+//! Where the executed process is only the first one, its exit with 0 leads to `Headless`; from
+//! there the daemon's word, which process is the main one, leads back to `Running`.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 

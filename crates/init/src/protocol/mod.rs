@@ -572,8 +572,8 @@ pub enum CellEvent {
         reason: String,
     },
     /// One per workload, running or ended and not acknowledged. Descriptors: the pidfd if it has
-    /// a process, then the kept read ends (stdout and stderr, or the terminal's master), then the write end of
-    /// stdin and the annex if kept.
+    /// a process, then the kept read ends (stdout and stderr, or the terminal's master), then the
+    /// write end of stdin and the annex if kept.
     Workload(WorkloadState),
     /// The program was executed. Descriptors: its pidfd; with [`Stdio::Terminal`] then the master.
     Started {

@@ -92,8 +92,8 @@ impl InitProcess {
         let _ = pidfd::send_signal(&self.pidfd, Signal::KILL);
     }
 
-    /// Resolves when it has ended. It is killed at `due`. Of a light cell it has ended as soon as it
-    /// says no more of that cell.
+    /// Resolves when it has ended. It is killed at `due`. Of a light cell it has ended as soon as
+    /// it says no more of that cell.
     pub(crate) async fn ended(&self, due: Instant) {
         if self.is_lent {
             return;

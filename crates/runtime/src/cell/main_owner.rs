@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The owner's side of main processes ([`super::main_process`]): what the cell-init is told of them,
-//! and what comes of it.
+//! The owner's side of main processes ([`super::main_process`]): what the cell-init is told of
+//! them, and what comes of it.
 
 use std::sync::Arc;
 

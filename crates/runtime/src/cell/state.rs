@@ -70,7 +70,8 @@ impl Cell {
         self.record.frozen || self.parent_frozen
     }
 
-    /// The nearest cell that isn't light, from this one on outwards: the one whose namespaces it has.
+    /// The nearest cell that isn't light, from this one on outwards: the one whose namespaces it
+    /// has.
     pub(super) fn host(&self) -> Option<(Key, CellSpec)> {
         let own = (self.key.clone(), self.record.spec.clone());
         let around = std::iter::successors(self.key.parent(), Key::parent);

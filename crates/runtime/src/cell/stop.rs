@@ -141,8 +141,8 @@ impl Executable {
         }
     }
 
-    /// A stop that an earlier daemon began: what is left of the grace. [`Self::stop_signals`] are to
-    /// be sent again.
+    /// A stop that an earlier daemon began: what is left of the grace. [`Self::stop_signals`] are
+    /// to be sent again.
     pub(super) fn resume_stop(&mut self, intent: StopIntent, cell: &Cell) {
         let _ = self.step(Life::Stop);
         let allowed = intent.grace.unwrap_or(self.effective.stop_grace);

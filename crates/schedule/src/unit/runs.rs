@@ -190,8 +190,8 @@ impl Runs {
         there(stopped.map(drop))
     }
 
-    /// Ends a command, and answers how it ended, once it has: a stop that fails, or that the runtime
-    /// can't do now, is tried again as long as the command is there.
+    /// Ends a command, and answers how it ended, once it has: a stop that fails, or that the
+    /// runtime can't do now, is tried again as long as the command is there.
     pub(crate) async fn stop_surely(&self, run: &Run, grace: Option<Duration>) -> End {
         loop {
             if let Err(error) = self.stop(run, grace).await {

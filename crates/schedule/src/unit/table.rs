@@ -208,8 +208,8 @@ impl Table {
         }
     }
 
-    /// What decides for a service. One whose file has gone while no daemon looked, or is masked, has
-    /// no commands and systemd's defaults: it can be stopped.
+    /// What decides for a service. One whose file has gone while no daemon looked, or is masked,
+    /// has no commands and systemd's defaults: it can be stopped.
     pub(crate) fn rules(&self, name: &UnitName) -> (Arc<Commands>, Arc<Service>) {
         let loaded = self.find(name);
         if let Some((loaded, service)) = loaded.and_then(|it| Some((it, it.service.clone()?))) {
@@ -284,7 +284,8 @@ mod tests {
         };
         std::fs::write(&file, text).unwrap();
         let old = read();
-        let steps: [(fn(&str), Load); 2] = [
+        type Step = fn(&str);
+        let steps: [(Step, Load); 2] = [
             (|file| std::fs::remove_file(file).unwrap(), Load::NotFound),
             (
                 |file| std::os::unix::fs::symlink("/dev/null", file).unwrap(),

@@ -314,7 +314,7 @@ fn a_start_waits_for_its_own_unit_to_be_down() {
     engine.install(&start, &world).unwrap();
     assert_eq!(engine.ready(&world), []);
     world.activity.insert(a.clone(), Activity::Inactive);
-    assert_eq!(engine.ready(&world), [a.clone()]);
+    assert_eq!(engine.ready(&world), std::slice::from_ref(&a));
     // It was begun too early: it waits again.
     assert_eq!(engine.begin(&a, &world).0, Action::Start);
     assert_eq!(engine.ready(&world), []);

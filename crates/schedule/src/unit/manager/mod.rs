@@ -230,7 +230,8 @@ impl Manager {
         }
     }
 
-    /// A time that has passed and that nobody has taken in, of a unit without a file, comes no more.
+    /// A time that has passed and that nobody has taken in, of a unit without a file, comes no
+    /// more.
     fn drop_times(&mut self, unit: &UnitName, now: Now) {
         let is_loaded = self.known.table.find(unit).is_some();
         if let Some(live) = self.known.live.get_mut(unit).filter(|_| !is_loaded) {

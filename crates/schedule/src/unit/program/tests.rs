@@ -35,7 +35,7 @@ fn prepared(text: &str, phase: Phase) -> Result<ExecutableSpec, Failure> {
 #[test]
 fn directives_become_the_fields_of_a_program() {
     let spec = prepared(
-        "ExecStart=sh -c 'x' $A ${B}\nEnvironment=A='1 2' B='3 4' C=5 D=6\nUMask=0077\nNice=5\n\
+        "ExecStart=sh -c 'echo' $A ${B}\nEnvironment=A='1 2' B='3 4' C=5 D=6\nUMask=0077\nNice=5\n\
          UnsetEnvironment=C D=7\nOOMScoreAdjust=100\nLimitNOFILE=10:20\nLimitCORE=infinity\n\
          WorkingDirectory=-/nowhere\nKillSignal=SIGINT\nTimeoutStopSec=7\nCPUAffinity=0\n\
          CapabilityBoundingSet=CAP_CHOWN CAP_KILL\nNoNewPrivileges=yes\nMemoryMax=64M\n\
@@ -44,7 +44,7 @@ fn directives_become_the_fields_of_a_program() {
     )
     .unwrap();
     assert!(spec.argv[0].ends_with("/sh"), "{:?}", spec.argv);
-    assert_eq!(spec.argv[1..], ["-c", "x", "1", "2", "3 4"]);
+    assert_eq!(spec.argv[1..], ["-c", "echo", "1", "2", "3 4"]);
     let var = |name: &str| spec.env.get(name).map(String::as_str);
     assert_eq!(
         (var("C"), var("D"), var("USER")),

@@ -418,8 +418,8 @@ impl Turn<'_> {
         match self.state.sub {
             Sub::Dead | Sub::Failed => {}
             Sub::AutoRestart => {
-                // As a part of its restart it is down, and not failed: `OnFailure=` is for a service
-                // that isn't started again.
+                // As a part of its restart it is down, and not failed: `OnFailure=` is for a
+                // service that isn't started again.
                 self.state.sub = match self.state.result.is_failure() && !self.state.again {
                     true => Sub::Failed,
                     false => Sub::Dead,

@@ -305,7 +305,11 @@ fn restarts_are_decided_by_the_result() {
             .collect();
         assert_eq!(shown, expected, "{what}");
     }
-    // systemd.service(5), "-": its failure is none.
+}
+
+#[test]
+fn the_failure_of_a_command_that_may_fail_is_none() {
+    // systemd.service(5), "-".
     for (restart, expected) in [("on-failure", "dead"), ("on-success", "auto-restart")] {
         let mut story = Story::of(&format!("ExecStart=-/s\nRestart={restart}"));
         story.happens(Event::Start);
