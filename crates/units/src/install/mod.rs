@@ -193,13 +193,30 @@ impl<'a> Machine<'a> {
                 wanted.insert(path, target);
             }
         }
-        let missing = wanted.into_iter().filter(|(path, target)| {
-            let there = self.files.kind(path);
-            !matches!(there, Some(Kind::Link(to)) if resolve(path, &to) == resolve(path, target))
-        });
-        Ok(missing
-            .map(|(path, target)| Operation::Link { path, target })
-            .collect())
+        let mut missing = Vec::new();
+        for (path, target) in wanted {
+            if !self.is_linked(&path, &target)? {
+                missing.push(Operation::Link { path, target });
+            }
+        }
+        Ok(missing)
+    }
+
+    /// Whether the link is there. One of the same unit that lies elsewhere may be replaced; what
+    /// leads to another one, a mask among them, may not, as with systemctl without `--force`.
+    fn is_linked(&self, path: &str, target: &str) -> Result<bool, String> {
+        let there = match self.files.kind(path) {
+            Some(Kind::Link(to)) => resolve(path, &to),
+            Some(_) => return Err(format!("{path} is there already, and is no link")),
+            None => return Ok(false),
+        };
+        if there == resolve(path, target) {
+            return Ok(true);
+        }
+        match base(&there) == base(target) {
+            true => Ok(false),
+            false => Err(format!("{path} is there already, and leads to {there}")),
+        }
     }
 
     /// Every link that one unit's `[Install]` asks for.

@@ -205,3 +205,23 @@ fn words_of_a_command_are_made_names() {
     }
     assert!(mangle("a b").is_err());
 }
+
+#[test]
+fn no_link_to_something_else_is_replaced() {
+    let text =
+        "[Service]\nExecStart=/x\n[Install]\nAlias=display-manager.service\nWantedBy=a.target\n";
+    let files = Memory::new().file("/usr/lib/systemd/system/lightdm.service", text);
+    let enable = |files: &Memory| with(files, false, |it| it.enable(&units(&["lightdm.service"])));
+    assert_eq!(enable(&files).unwrap().len(), 2);
+    let alias = "/etc/systemd/system/display-manager.service";
+    for other in ["/dev/null", "/usr/lib/systemd/system/gdm.service"] {
+        let refused = enable(&files.clone().link(alias, other)).unwrap_err();
+        assert_eq!(
+            refused,
+            format!("{alias} is there already, and leads to {other}")
+        );
+    }
+    // The same unit, where it lay before.
+    let moved = files.link(alias, "/lib/systemd/system/lightdm.service");
+    assert_eq!(enable(&moved).unwrap().len(), 2);
+}

@@ -35,9 +35,10 @@ impl Manager {
             operations.into_iter().map(carry_out).collect()
         });
         let changed = changed.await;
-        let changed = changed.unwrap_or_else(|e| Err(Error::internal(e.to_string())))?;
+        let changed = changed.unwrap_or_else(|e| Err(Error::internal(e.to_string())));
+        // Some may have been made before one failed.
         self.reread().await;
-        Ok(changed)
+        changed
     }
 }
 

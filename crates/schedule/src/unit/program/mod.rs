@@ -2,6 +2,9 @@
 //! A command of a unit as a program of the runtime: words, variables, user, limits, and the folders
 //! that are made for it (systemd.exec(5)). Blocks: it reads the machine's files.
 
+use std::fs::OpenOptions;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,6 +24,9 @@ use units::value::{Limit, Value};
 use super::accounts::{self, User};
 use super::honour::as_user;
 use super::steps::{End, Outcome, Phase, Step};
+
+/// At most so many bytes of variables are read from a file.
+const MOST_VARIABLES: u64 = 1 << 20;
 
 /// Why a command isn't begun: with what status systemd's process would have ended
 /// (systemd.exec(5), "Process exit codes"), and words.
@@ -224,7 +230,7 @@ fn environment(
         all.extend(variables.iter().cloned());
     }
     for file in settings.paths("EnvironmentFile") {
-        match std::fs::read(&file.path) {
+        match variables_of(&file.path) {
             Ok(bytes) => all.extend(parse_file(&bytes).variables),
             Err(_) if file.optional => {}
             Err(error) => {
@@ -245,6 +251,24 @@ fn environment(
         }
     }
     Ok(all)
+}
+
+/// A file of variables. The workload may own it: what isn't a file, or never ends, isn't read.
+fn variables_of(path: &str) -> io::Result<Vec<u8>> {
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+        .open(path)?;
+    let refused = |words| io::Error::new(io::ErrorKind::InvalidInput, words);
+    if !file.metadata()?.is_file() {
+        return Err(refused("it isn't a file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(MOST_VARIABLES + 1).read_to_end(&mut bytes)?;
+    match u64::try_from(bytes.len()) {
+        Ok(0..=MOST_VARIABLES) => Ok(bytes),
+        _ => Err(refused("it has more than a mebibyte")),
+    }
 }
 
 /// The program's file: as it is, or as the search path has it.

@@ -120,6 +120,8 @@ fn what_is_missing_is_told_with_systemds_status() {
         ("WorkingDirectory=/nowhere\nExecStart=/bin/x", 200),
         ("ExecStart=no-such-program-at-all", 203),
         ("EnvironmentFile=/nowhere\nExecStart=/bin/x", 1),
+        ("EnvironmentFile=/dev/zero\nExecStart=/bin/x", 1),
+        ("EnvironmentFile=/dev\nExecStart=/bin/x", 1),
     ] {
         let failure = prepared(text, Phase::Start).unwrap_err();
         assert_eq!(failure.status, status, "{text}: {failure:?}");
