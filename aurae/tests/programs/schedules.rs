@@ -121,6 +121,14 @@ fn manifests_are_applied_shown_and_deleted_and_bad_ones_change_nothing() {
                image: b}]}}";
     let refused = apply(&folder.file("pod.yaml", pod)).fails(1);
     assert!(refused.contains("made from a Deployment"), "{refused}");
+    // Nothing is put into another tenant than was said.
+    let elsewhere = pod.replace("{name: web}", "{name: web, namespace: acme}");
+    let elsewhere = folder.file("elsewhere.yaml", &elsewhere);
+    for verb in ["apply", "delete"] {
+        let said = ["schedule", verb, "--tenant", "system", "-f", &elsewhere];
+        let refused = node.aurae(&said).fails(3);
+        assert!(refused.contains("metadata.namespace"), "{refused}");
+    }
     let deleted = node.aurae(&["schedule", "delete", "-f", &file]).ok();
     assert_eq!(deleted.matches(" deleted\n").count(), 3, "{deleted}");
     let crontab = folder.file("ann", "MAILTO=ann\n@daily echo 100\\% done\n");

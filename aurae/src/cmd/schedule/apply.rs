@@ -155,16 +155,24 @@ fn refused(problems: &[impl std::fmt::Display]) -> Failure {
 fn tenant(session: &Session, namespace: &str) -> String {
     match namespace {
         "" | "default" => session.tenant(),
-        other if session.tenant().is_empty() => other.to_owned(),
-        _ => session.tenant(),
+        other => other.to_owned(),
     }
+}
+
+/// What names a namespace beside a tenant that was asked for is refused, as by kubectl.
+fn of_one_tenant(session: &Session, all: Manifests) -> Result<Manifests, Failure> {
+    if let Ok(tenant) = session.tenant().parse() {
+        all.only_in(&tenant)
+            .map_err(|problems| refused(&problems))?;
+    }
+    Ok(all)
 }
 
 /// Applies files.
 pub(super) async fn apply(session: &Session, args: &ApplyArgs) -> Result<u8, Failure> {
     let all = match args.crontab {
         true => crontabs(&args.files, args.zone.as_deref().unwrap_or_default())?,
-        false => args.files.read()?,
+        false => of_one_tenant(session, args.files.read()?)?,
     };
     // What is in the way of one is told before another is changed.
     let mut known = Vec::new();
@@ -310,7 +318,7 @@ fn same_kind(read: &Read, there: &ScheduleStatus) -> Result<(), Failure> {
 
 /// Removes what files name.
 pub(super) async fn delete(session: &Session, args: &DeleteArgs) -> Result<u8, Failure> {
-    let all = args.files.read()?;
+    let all = of_one_tenant(session, args.files.read()?)?;
     for read in &all.schedules {
         let request = RemoveRequest {
             tenant: tenant(session, &read.namespace),
