@@ -174,6 +174,7 @@ async fn routes(services: Services) -> Result<Routes, ServeError> {
         identity: Arc::clone(&identity),
         tenants: tenants.clone(),
         pods: pods.clone(),
+        schedules: schedules.clone(),
     };
     let image_service = ImageService {
         identity: Arc::clone(&identity),

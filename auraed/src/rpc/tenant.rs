@@ -15,6 +15,7 @@ use model::name::Tenant;
 use model::time::Timestamp;
 use pod::Pods;
 use runtime::Runtime;
+use schedule::Schedules;
 use tenants::{QuotaStatus, TenantStatus, Tenants};
 use tonic::{Request, Response, Status};
 
@@ -26,6 +27,7 @@ pub(super) struct TenantService {
     pub(super) tenants: Tenants,
     pub(super) runtime: Runtime,
     pub(super) pods: Pods,
+    pub(super) schedules: Schedules,
 }
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -85,6 +87,7 @@ impl Service for TenantService {
         let removed = self.tenants.remove(permit, &name, has_users).await;
         removed.map_err(to_status)?;
         self.pods.tenant_is_gone(&name);
+        self.schedules.tenant_is_gone(&name);
         self.runtime.tenant_is_gone(name).await;
         Ok(Response::new(wire::RemoveResponse {}))
     }

@@ -19,11 +19,11 @@ use tenants::Tenants;
 use tokio::sync::{oneshot, watch};
 
 use crate::admit;
-use crate::feed::Feed;
 use crate::kept::Seal;
 use crate::sandbox::Stream;
 use crate::shared::{Shared, random};
 use crate::task::{Handle, Order};
+use crate::watch::Feed;
 
 const RUN_CELL: &str = "runtime.RunCell";
 const RUN_EXECUTABLE: &str = "runtime.RunExecutable";

@@ -22,7 +22,6 @@ mod address;
 mod admit;
 mod ask;
 mod cell;
-mod feed;
 mod handle;
 mod kept;
 mod prober;
@@ -32,7 +31,6 @@ mod shown;
 mod task;
 mod watch;
 
-pub use feed::Gone;
 pub use handle::{Pods, Settings};
 pub use sandbox::Stream;
-pub use watch::{Told, WatchEvent, WatchKind, Watcher};
+pub use watch::{Gone, Told, WatchEvent, WatchKind, Watcher};

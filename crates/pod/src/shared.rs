@@ -27,10 +27,10 @@ use crate::cell::program::{Around, pod_cell};
 use crate::cell::remove::remove;
 use crate::cell::volumes::Volumes;
 use crate::cell::{CellSandbox, effects};
-use crate::feed::{Feed, Gone, Key};
 use crate::handle::Settings;
 use crate::kept::{Kept, Seal};
 use crate::task::{Beginning, Handle, Task};
+use crate::watch::{Feed, Gone, Key};
 
 const RUN_CELL: &str = "runtime.RunCell";
 const REMOVE: &str = "runtime.Remove";
@@ -261,7 +261,7 @@ impl Shared {
             drop(pods);
             let status = handle.status.borrow();
             let (meta, phase) = (status.meta.clone(), status.phase);
-            self.feed.gone(key, Gone { meta, phase });
+            self.feed.gone(key, uid, Gone { meta, phase });
         }
     }
 

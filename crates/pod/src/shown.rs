@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use model::label::Labels;
 use model::selector::Selector;
 
-use crate::feed::Key;
+use crate::watch::Key;
 use crate::watch::WatchKind;
 
 /// See the module.

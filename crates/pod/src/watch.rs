@@ -8,19 +8,34 @@ use std::sync::Arc;
 
 use identity::Permit;
 use model::error::Error;
-use model::name::Tenant;
+use model::name::{ObjectPath, Tenant};
 use model::pod::request::WatchPods;
-use model::pod::status::PodStatus;
+use model::pod::status::{Phase, PodStatus};
 use model::request::Scope;
+use model::status::Meta;
+use tenants::Change;
 use tokio::sync::watch;
 
-use crate::feed::{Change, Gone, Key};
 use crate::handle::{Pods, covers};
 use crate::shared::Shared;
 use crate::shown::Shown;
 
 /// The most events that are held for a watcher.
 const STEP: usize = 16;
+
+/// Whose a pod is, and its name.
+pub(crate) type Key = tenants::Key<ObjectPath>;
+/// The order of changes of pods.
+pub(crate) type Feed = tenants::Feed<ObjectPath, Gone>;
+
+/// What is kept of a pod that is gone. Its spec may be large, and nobody asks for it any more.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Gone {
+    /// As it last was.
+    pub meta: Meta,
+    /// The phase that it was in.
+    pub phase: Phase,
+}
 
 /// What a watcher is told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -25,10 +25,10 @@ use crate::act::{Actor, Images, Ports};
 use crate::configs::Configs;
 use crate::declare;
 use crate::effects;
-use crate::feed::Feed;
 use crate::kept::{self, Status};
 use crate::room::Room;
 use crate::task::{Handle, Order, Others};
+use crate::watch::Feed;
 use crate::yard::{Yard, Yards};
 
 /// What the subsystem is started with.
@@ -221,6 +221,11 @@ impl Schedules {
     /// What is published of one.
     pub(crate) fn status(&self, named: &Named) -> Option<Arc<Status>> {
         Some(self.shared.directory.handle(named)?.status.borrow().clone())
+    }
+
+    /// A tenant was removed, which had no schedule any more: what is kept of those it had goes.
+    pub fn tenant_is_gone(&self, tenant: &Tenant) {
+        self.shared.feed.drop_tenant(tenant);
     }
 
     /// What a schedule was made from, for the node itself; `None`: there is none of that name.

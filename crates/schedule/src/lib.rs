@@ -22,7 +22,6 @@ mod act;
 mod configs;
 mod declare;
 mod effects;
-mod feed;
 mod handle;
 mod kept;
 mod room;
@@ -35,11 +34,10 @@ mod yard;
 
 pub use act::Images;
 pub use configs::KeptConfig;
-pub use feed::Gone;
 pub use handle::{Schedules, Settings};
 pub use kept::{Status, Wish};
 pub use room::Room;
-pub use watch::{Told, WatchEvent, WatchKind, Watcher};
+pub use watch::{Gone, Told, WatchEvent, WatchKind, Watcher};
 
 /// The label of what runs for a schedule: the schedule's name.
 pub const OWNER: &str = "schedule.aurae/owner";

@@ -7,17 +7,34 @@ use std::sync::Arc;
 
 use identity::Permit;
 use model::error::Error;
-use model::name::Tenant;
+use model::name::{Label, Tenant, Uid};
 use model::request::Scope;
 use model::schedule::request::{Named, Watch};
+use tenants::Change;
 use tokio::sync::watch;
 
-use crate::feed::{Change, Gone};
 use crate::handle::{Schedules, covers};
 use crate::kept::Status;
 
 /// The most events that are held for a watcher.
 const STEP: usize = 16;
+
+/// The order of changes of schedules.
+pub(crate) type Feed = tenants::Feed<Label, Gone>;
+
+/// A schedule's name, as the feed has it.
+pub(crate) fn key(named: &Named) -> tenants::Key<Label> {
+    (named.tenant.clone(), named.name.clone())
+}
+
+/// What is kept of a schedule that is gone.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Gone {
+    /// Which.
+    pub named: Named,
+    /// Of that time that it was made.
+    pub uid: Uid,
+}
 
 /// What a watcher is told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -175,13 +192,13 @@ impl Watcher {
             let token = self.schedules.feed().token(at);
             match change {
                 Change::Gone(gone) => self.tell(WatchKind::Removed, Told::Gone(gone), token),
-                Change::Is(key, is_new) => {
+                Change::Is((tenant, name), is_new) => {
                     let kind = match is_new {
                         true => WatchKind::Added,
                         false => WatchKind::Changed,
                     };
                     // One that is gone meanwhile is told of next.
-                    if let Some(status) = self.schedules.status(&key) {
+                    if let Some(status) = self.schedules.status(&Named { tenant, name }) {
                         self.tell(kind, Told::Is(status), token);
                     }
                 }

@@ -14,10 +14,10 @@ use tenants::Taken;
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
-use crate::feed::Gone;
 use crate::handle::Shared;
 use crate::kept::{Kept, Status};
 use crate::task::{Beginning, Handle, Over, Task};
+use crate::watch::{Gone, key};
 
 /// The first pause before a task is begun again; it doubles.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -67,10 +67,11 @@ impl Shared {
         };
         let waiting = until_over(run, |pause| broken(&status, pause)).await;
         self.directory.remove(&wish.named);
-        self.feed.gone(Gone {
+        let gone = Gone {
             named: wish.named.clone(),
             uid: wish.uid,
-        });
+        };
+        self.feed.gone(&key(&wish.named), wish.uid, gone);
         self.yards.of(&wish.named.tenant).tell();
         // Who asks from now on is told that it is gone.
         drop(status);

@@ -9,7 +9,8 @@
 //! subsystem counts is a [`Pool`]. It limits nothing by itself, and knows no cgroup.
 //!
 //! What can't be counted out is had in turns by tenant: the daemon's time ([`Time`]) and places at
-//! what works for all ([`Turns`]). What is refused too often is paced ([`Refusals`]).
+//! what works for all ([`Turns`]). What is refused too often is paced ([`Refusals`]). What changes
+//! is told in an order that keeps little for each ([`Feed`]).
 //!
 //! ```text
 //!   Tenant.Set ──> Tenants ──> store (table tenants) and STATE/tenants.json
@@ -24,6 +25,7 @@
 //! has the defaults. A lost database loses no quota: the same rows are in `tenants.json`.
 
 mod counts;
+mod feed;
 mod line;
 mod mirror;
 mod pool;
@@ -46,6 +48,7 @@ use store::{Store, TenantRow, now_ns};
 use tokio::sync::watch;
 
 pub use counts::Counts;
+pub use feed::{Change, Changes, Feed, Key};
 use mirror::Mirror;
 pub use pool::{Pool, Taken};
 pub use refusals::Refusals;

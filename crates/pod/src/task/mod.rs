@@ -29,10 +29,10 @@ use tenants::Share;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
-use crate::feed::Feed;
 use crate::kept::{Ended, Kept};
 use crate::prober::Finding;
 use crate::sandbox::{Program, Sandbox};
+use crate::watch::Feed;
 use debug::Added;
 use held::Held;
 use notes::Notes;

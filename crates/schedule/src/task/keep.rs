@@ -11,6 +11,7 @@ use model::schedule::state::Entry;
 
 use super::Task;
 use crate::kept::{self, Status};
+use crate::watch::key;
 
 /// How long a write may take before what was decided is done without it.
 const WRITE: Duration = Duration::from_secs(5);
@@ -127,7 +128,7 @@ impl Task {
             changed
         });
         if changed {
-            self.feed.changed(&self.wish.named, self.wish.uid);
+            self.feed.changed(&key(&self.wish.named), self.wish.uid);
             self.yard.tell();
         }
     }

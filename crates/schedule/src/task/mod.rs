@@ -31,9 +31,9 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::act::{Actor, Left, Look};
-use crate::feed::Feed;
 use crate::handle::Settings;
 use crate::kept::{Kept, Status, Wish};
+use crate::watch::Feed;
 use crate::yard::Yard;
 use sight::Around;
 

@@ -1,89 +1,100 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Watching pods: a snapshot, then every change. A watcher holds a place in the order of changes,
-//! not a queue: what changes twice before it looks it is told once, so a slow one costs nothing.
-//! Of pods that are gone the last few of each tenant are kept; who missed one of more begins anew.
+//! The order of changes of named things, for those who watch them: pods and schedules. A watcher
+//! holds a place in the order, not a queue: what changes twice before it looks it is told once, so
+//! a slow one costs nothing. Of what is gone the last few of each tenant are kept; who missed one
+//! of more begins anew.
+//!
+//! It holds no status, and knows no permit: who watches looks both up at what it is told.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use model::name::{ObjectPath, Tenant, Uid};
-use model::pod::status::Phase;
-use model::status::Meta;
+use model::name::{Tenant, Uid};
 use tokio::sync::watch;
 
-/// Pods that are gone, of each tenant. A watcher that is further behind begins anew.
+/// Of what is gone so many are kept for each tenant. A watcher that is further behind begins anew.
 const GONE: usize = 32;
 
-/// A pod's name.
-pub(crate) type Key = (Tenant, ObjectPath);
+/// Whose it is, and its name.
+pub type Key<N> = (Tenant, N);
 
-/// The order of changes.
-pub(crate) struct Feed {
-    inner: Mutex<Inner>,
+/// The order of changes of what has a name `N`; `G` is kept of what is gone.
+#[derive(Debug)]
+pub struct Feed<N, G> {
+    inner: Mutex<Inner<N, G>>,
     /// Of the last one.
     changed: watch::Sender<u64>,
     /// Of this daemon: places of another one mean nothing here.
     epoch: u64,
 }
 
-#[derive(Default)]
-struct Inner {
+#[derive(Debug)]
+struct Inner<N, G> {
     last: u64,
-    pods: BTreeMap<Key, Place>,
-    gone: HashMap<Tenant, Last>,
+    all: BTreeMap<Key<N>, Place>,
+    gone: HashMap<Tenant, Last<G>>,
     /// The last change of a tenant that is gone with its own.
     dropped: u64,
 }
 
-/// Where a pod is in the order.
-#[derive(Clone, Copy)]
+/// Where one is in the order.
+#[derive(Clone, Copy, Debug)]
 struct Place {
     uid: Uid,
     added: u64,
     changed: u64,
 }
 
-/// What is kept of a pod that is gone. Its spec may be large, and nobody asks for it any more.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Gone {
-    /// As it last was.
-    pub meta: Meta,
-    /// The phase that it was in.
-    pub phase: Phase,
-}
-
-#[derive(Default)]
-struct Last {
-    last: VecDeque<(u64, Arc<Gone>)>,
+#[derive(Debug)]
+struct Last<G> {
+    last: VecDeque<(u64, Arc<G>)>,
     /// The last change that was forgotten.
     forgotten: u64,
 }
 
-/// What has changed after a place.
-pub(crate) enum Change {
-    /// This pod is there now, or (`false`) has changed.
-    Is(Key, bool),
-    /// It is gone.
-    Gone(Arc<Gone>),
+impl<G> Default for Last<G> {
+    fn default() -> Self {
+        Self {
+            last: VecDeque::new(),
+            forgotten: 0,
+        }
+    }
 }
 
-impl Feed {
+/// What has changed after a place.
+#[derive(Debug)]
+pub enum Change<N, G> {
+    /// This one is there now, or (`false`) has changed.
+    Is(Key<N>, bool),
+    /// It is gone.
+    Gone(Arc<G>),
+}
+
+/// Changes in their order, each with its place.
+pub type Changes<N, G> = Vec<(u64, Change<N, G>)>;
+
+impl<N: Clone + Ord, G> Feed<N, G> {
     /// `epoch`: of no other daemon.
-    pub(crate) fn new(epoch: u64) -> Self {
+    pub fn new(epoch: u64) -> Self {
         Self {
-            inner: Mutex::default(),
+            inner: Mutex::new(Inner {
+                last: 0,
+                all: BTreeMap::new(),
+                gone: HashMap::new(),
+                dropped: 0,
+            }),
             changed: watch::Sender::new(0),
             epoch,
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, Inner<N, G>> {
         // Nothing panics while it is held.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A pod is there, or has changed.
-    pub(crate) fn changed(&self, key: &Key, uid: Uid) {
+    /// One is there, or has changed.
+    pub fn changed(&self, key: &Key<N>, uid: Uid) {
         let mut inner = self.lock();
         inner.last += 1;
         let at = inner.last;
@@ -92,7 +103,7 @@ impl Feed {
             added: at,
             changed: at,
         };
-        let place = inner.pods.entry(key.clone()).or_insert(new);
+        let place = inner.all.entry(key.clone()).or_insert(new);
         match place.uid == uid {
             true => place.changed = at,
             false => *place = new,
@@ -100,17 +111,17 @@ impl Feed {
         self.changed.send_replace(at);
     }
 
-    /// A pod is gone.
-    pub(crate) fn gone(&self, key: &Key, pod: Gone) {
+    /// That one is gone. Another one may have its name by now.
+    pub fn gone(&self, key: &Key<N>, uid: Uid, kept: G) {
         let mut inner = self.lock();
-        let of_this = |place: &Place| place.uid == pod.meta.uid;
-        if inner.pods.get(key).is_some_and(of_this) {
-            inner.pods.remove(key);
+        let of_this = |place: &Place| place.uid == uid;
+        if inner.all.get(key).is_some_and(of_this) {
+            inner.all.remove(key);
         }
         inner.last += 1;
         let at = inner.last;
         let gone = inner.gone.entry(key.0.clone()).or_default();
-        gone.last.push_back((at, Arc::new(pod)));
+        gone.last.push_back((at, Arc::new(kept)));
         if gone.last.len() > GONE
             && let Some((forgotten, _)) = gone.last.pop_front()
         {
@@ -119,8 +130,8 @@ impl Feed {
         self.changed.send_replace(at);
     }
 
-    /// A tenant is gone: whoever has its name next is told nothing of its pods.
-    pub(crate) fn drop_tenant(&self, tenant: &Tenant) {
+    /// A tenant is gone: whoever has its name next is told nothing of what was its.
+    pub fn drop_tenant(&self, tenant: &Tenant) {
         let mut inner = self.lock();
         if let Some(gone) = inner.gone.remove(tenant) {
             let last = gone.last.back().map_or(gone.forgotten, |(at, _)| *at);
@@ -129,23 +140,23 @@ impl Feed {
     }
 
     /// The last change.
-    pub(crate) fn last(&self) -> u64 {
+    pub fn last(&self) -> u64 {
         self.lock().last
     }
 
     /// Told of each change.
-    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
+    pub fn subscribe(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
 
     /// At most `most` changes after a place, of the tenants that are `meant`, each with its own
     /// place; and the place that all up to have been told then. `None`: some were forgotten.
-    pub(crate) fn after(
+    pub fn after(
         &self,
         place: u64,
         most: usize,
         meant: impl Fn(&Tenant) -> bool,
-    ) -> Option<(Vec<(u64, Change)>, u64)> {
+    ) -> Option<(Changes<N, G>, u64)> {
         let inner = self.lock();
         if inner.dropped > place {
             return None;
@@ -153,14 +164,14 @@ impl Feed {
         let mut changes = Vec::new();
         for (tenant, gone) in inner.gone.iter().filter(|(tenant, _)| meant(tenant)) {
             if gone.forgotten > place {
-                tracing::debug!(%tenant, "a watcher of pods is too far behind");
+                tracing::debug!(%tenant, "a watcher is too far behind");
                 return None;
             }
             let later = gone.last.iter().filter(|(at, _)| *at > place);
-            changes.extend(later.map(|(at, pod)| (*at, Change::Gone(pod.clone()))));
+            changes.extend(later.map(|(at, kept)| (*at, Change::Gone(kept.clone()))));
         }
-        let pods = inner.pods.iter();
-        let later = pods.filter(|((tenant, _), it)| it.changed > place && meant(tenant));
+        let all = inner.all.iter();
+        let later = all.filter(|((tenant, _), it)| it.changed > place && meant(tenant));
         changes.extend(later.map(|(key, it)| {
             let is_new = it.added > place;
             (it.changed, Change::Is(key.clone(), is_new))
@@ -175,12 +186,12 @@ impl Feed {
     }
 
     /// A place, for a client to keep.
-    pub(crate) fn token(&self, place: u64) -> String {
+    pub fn token(&self, place: u64) -> String {
         format!("{:016x}-{place}", self.epoch)
     }
 
     /// The place that a client has kept; `None`: it isn't one of this daemon.
-    pub(crate) fn place(&self, token: &str) -> Option<u64> {
+    pub fn place(&self, token: &str) -> Option<u64> {
         let (epoch, place) = token.split_once('-')?;
         let known = u64::from_str_radix(epoch, 16).ok()? == self.epoch;
         let place = place.parse().ok().filter(|place| *place <= self.last())?;
@@ -191,35 +202,21 @@ impl Feed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::object::Kind;
-    use model::time::Timestamp;
 
-    fn key(path: &str) -> Key {
-        ("acme".parse().unwrap(), path.parse().unwrap())
+    fn key(name: &'static str) -> Key<&'static str> {
+        ("acme".parse().unwrap(), name)
     }
 
-    fn of(key: &Key, uid: Uid) -> Gone {
-        Gone {
-            meta: Meta {
-                tenant: key.0.clone(),
-                path: key.1.clone(),
-                uid,
-                kind: Kind::Cell,
-                labels: model::label::Labels::default(),
-                generation: 1,
-                revision: 0,
-                created: Timestamp(0),
-            },
-            phase: Phase::Pending,
-        }
-    }
-
-    fn told(feed: &Feed, place: u64, most: usize) -> Option<(Vec<String>, u64)> {
+    fn told(
+        feed: &Feed<&'static str, &'static str>,
+        place: u64,
+        most: usize,
+    ) -> Option<(Vec<String>, u64)> {
         let (changes, place) = feed.after(place, most, |_| true)?;
         let words = changes.iter().map(|(_, change)| match change {
-            Change::Is((_, path), true) => format!("+{path}"),
-            Change::Is((_, path), false) => format!("~{path}"),
-            Change::Gone(pod) => format!("-{}", pod.meta.path),
+            Change::Is((_, name), true) => format!("+{name}"),
+            Change::Is((_, name), false) => format!("~{name}"),
+            Change::Gone(name) => format!("-{name}"),
         });
         Some((words.collect(), place))
     }
@@ -240,7 +237,7 @@ mod tests {
         assert_eq!(told(&feed, 2, 9), Some((vec!["~web".into()], 4)));
         // A few at a time, and none twice.
         assert_eq!(told(&feed, 0, 1), Some((vec!["+db".into()], 2)));
-        feed.gone(&web, of(&web, uid));
+        feed.gone(&web, uid, web.1);
         feed.changed(&web, Uid([2; 16]));
         assert_eq!(
             told(&feed, 4, 9),
@@ -252,10 +249,10 @@ mod tests {
         assert!(others.0.is_empty());
         let token = feed.token(4);
         assert_eq!(feed.place(&token), Some(4));
-        assert_eq!(Feed::new(8).place(&token), None);
+        assert_eq!(Feed::<&str, &str>::new(8).place(&token), None);
         assert_eq!(feed.place(&feed.token(99)), None);
         for _ in 0..=GONE {
-            feed.gone(&db, of(&db, uid));
+            feed.gone(&db, uid, db.1);
         }
         assert_eq!(told(&feed, 4, 9), None);
         assert!(told(&feed, feed.last(), 9).is_some());
@@ -266,7 +263,7 @@ mod tests {
         let feed = Feed::new(7);
         let (web, uid) = (key("web"), Uid([1; 16]));
         feed.changed(&web, uid);
-        feed.gone(&web, of(&web, uid));
+        feed.gone(&web, uid, web.1);
         assert_eq!(told(&feed, 1, 9), Some((vec!["-web".into()], 2)));
         feed.drop_tenant(&web.0);
         // Who was behind begins anew, and finds nothing.
