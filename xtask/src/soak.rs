@@ -125,7 +125,8 @@ impl Target {
 #[command(after_help = "Examples:
   ./x soak                        everything; hours
   ./x soak faults                 one search
-  ./x soak fuzz --minutes 60      every fuzz target for an hour; needs nightly and cargo-fuzz
+  ./x soak fuzz --minutes 60      every fuzz target for an hour; needs a nightly compiler
+  ./x soak fuzz --minutes 60 --target program    one of them
 
 Searches: faults, deaths, kills, names, cycles, mover, layers, properties, fuzz. A search that draws its moments
 prints a seed; AURAE_TEST_SEED=N draws the same ones again.")]
@@ -133,6 +134,9 @@ pub(crate) struct Soak {
     /// Only the searches whose name holds this
     #[arg(default_value = "")]
     filter: String,
+    /// Only the fuzz targets whose name holds this
+    #[arg(long, value_name = "NAME", default_value = "")]
+    target: String,
     /// Minutes for each fuzz target
     #[arg(long, value_name = "N", default_value_t = 10)]
     minutes: u32,
@@ -159,7 +163,7 @@ pub(crate) fn run(soak: &Soak) -> Result<ExitCode> {
     }
     if "fuzz".contains(&soak.filter) {
         ran += 1;
-        if !fuzz(soak.minutes)? {
+        if !fuzz(soak.minutes, &soak.target)? {
             failed.push("fuzz");
         }
     }
@@ -187,32 +191,85 @@ fn told(name: &str, what: &str, command: &mut Command) -> bool {
     outcome.is_ok()
 }
 
-/// Every target for some minutes, where its tools are. Whether all succeeded.
-fn fuzz(minutes: u32) -> Result<bool> {
-    let mut ask = Command::new("cargo");
-    ask.args(["+nightly", "fuzz", "--version"]);
-    if !exec::capture(&mut ask).is_ok_and(|output| output.status.success()) {
+/// How fuzz targets are built and run.
+#[derive(Clone, Copy)]
+enum Tool {
+    CargoFuzz,
+    /// By a nightly compiler alone, with what cargo-fuzz would tell it.
+    Compiler,
+}
+
+/// What cargo-fuzz tells the compiler: coverage that libFuzzer reads, and the address sanitizer.
+const INSTRUMENTED: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing \
+    -Cllvm-args=-simplifycfg-branch-fold-threshold=0 -Zsanitizer=address -Cdebug-assertions \
+    -Coverflow-checks";
+
+/// A target of its own, so that what runs at build time isn't instrumented.
+fn host() -> String {
+    format!("{}-unknown-linux-gnu", std::env::consts::ARCH)
+}
+
+impl Tool {
+    fn found() -> Option<Self> {
+        let answers = |arguments: &[&str]| {
+            let mut ask = Command::new("cargo");
+            exec::capture(ask.args(arguments)).is_ok_and(|output| output.status.success())
+        };
+        if answers(&["+nightly", "fuzz", "--version"]) {
+            return Some(Self::CargoFuzz);
+        }
+        answers(&["+nightly", "--version"]).then_some(Self::Compiler)
+    }
+
+    /// What runs a target from the project's folder; libFuzzer's own arguments follow.
+    fn command(self, target: &Target) -> Result<Command> {
+        let mut cargo = Command::new("cargo");
+        cargo.current_dir(build::root()?);
+        match self {
+            Self::CargoFuzz => {
+                // The project's flags for static binaries aren't meant for the sanitizers.
+                cargo.env("RUSTFLAGS", "");
+                cargo.args(["+nightly", "fuzz", "run"]).args(target.build);
+                cargo.arg(target.name);
+            }
+            Self::Compiler => {
+                cargo.env("RUSTFLAGS", INSTRUMENTED);
+                cargo.args(["+nightly", "run", "--release", "--manifest-path"]);
+                cargo.args(["fuzz/Cargo.toml", "--target", &host()]);
+                cargo.args(["--bin", target.name]).args(target.build);
+                let found = format!("fuzz/artifacts/{}/", target.name);
+                std::fs::create_dir_all(build::root()?.join(&found))?;
+                cargo.args(["--".to_owned(), format!("-artifact_prefix={found}")]);
+            }
+        }
+        Ok(cargo)
+    }
+}
+
+/// Every target of that name for some minutes, where a tool is. Whether all succeeded.
+fn fuzz(minutes: u32, name: &str) -> Result<bool> {
+    let Some(tool) = Tool::found() else {
         println!(
-            "soak: fuzz: left out. It needs a nightly compiler and cargo-fuzz: \
-             rustup toolchain install nightly && cargo install cargo-fuzz"
+            "soak: fuzz: left out. It needs a nightly compiler: \
+             rustup toolchain install nightly"
         );
         return Ok(true);
-    }
+    };
     let mut passed = true;
-    for target in TARGETS {
+    for target in TARGETS.iter().filter(|target| target.name.contains(name)) {
         let name = target.name;
         let corpus = format!("fuzz/corpus/{name}");
         std::fs::create_dir_all(build::root()?.join(&corpus))?;
-        let mut cargo = Command::new("cargo");
-        cargo.current_dir(build::root()?);
-        // The project's flags for static binaries aren't meant for the sanitizers.
-        cargo.env("RUSTFLAGS", "");
-        cargo.args(["+nightly", "fuzz", "run"]).args(target.build);
-        cargo.args([name, &corpus, &format!("fuzz/seeds/{name}"), "--"]);
-        cargo
-            .arg(format!("-max_total_time={}", minutes * 60))
+        let mut run = tool.command(target)?;
+        run.args([&corpus, &format!("fuzz/seeds/{name}")]);
+        if matches!(tool, Tool::CargoFuzz) {
+            run.arg("--");
+        }
+        run.arg(format!("-max_total_time={}", minutes * 60))
             .args(target.limits);
-        passed &= told(&format!("fuzz {name}"), "foreign bytes", &mut cargo);
+        passed &= told(&format!("fuzz {name}"), "foreign bytes", &mut run);
     }
     Ok(passed)
 }

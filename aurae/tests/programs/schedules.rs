@@ -9,6 +9,10 @@ if (args[0] !== "none") {
   await schedule.Declare({
     name: "tick",
     spec: {
+      // As the node has them without a word.
+      restart: "no",
+      overlap: "forbid",
+      backoff: {},
       when: { cron: { pattern: args[0] } },
       work: {
         executable: {
@@ -27,6 +31,8 @@ fn a_schedule_is_planned_applied_changed_in_place_and_pruned() {
     let file = folder.file("main.ts", TICK);
     let planned = node.aurae(&["plan", &file, "0 4 1 1 *"]).ok();
     assert!(planned.contains("create schedule tick"), "{planned}");
+    let refused = node.aurae(&["plan", &file, "0 4"]).fails(1);
+    assert!(refused.contains("spec.when.cron.pattern"), "{refused}");
     assert_eq!(node.aurae(&["schedule", "ls", "-o", "name"]).ok(), "");
     node.aurae(&["apply", &file, "0 4 1 1 *"]).ok();
     assert_eq!(node.aurae(&["schedule", "ls", "-o", "name"]).ok(), "tick\n");
@@ -43,6 +49,30 @@ fn a_schedule_is_planned_applied_changed_in_place_and_pruned() {
     let planned = node.aurae(&["plan", &file, "none"]).ok();
     assert!(planned.contains("- remove schedule tick"), "{planned}");
     node.aurae(&["apply", &file, "none"]).ok();
+    assert_eq!(node.aurae(&["schedule", "ls", "-o", "name"]).ok(), "");
+}
+
+#[test]
+fn a_workload_is_scheduled_in_one_line_and_planned_like_any_declaration() {
+    let Some(node) = node() else { return };
+    let folder = Folder::new();
+    let file = folder.file(
+        "nightly.ts",
+        r#"
+const backup = new Executable({ name: "nightly", argv: ["/bin/true"] });
+await schedule.Cron(backup, args[0] ?? "", { overlap: "replace" });
+"#,
+    );
+    let planned = node.aurae(&["plan", &file, "0 4 1 1 *"]).ok();
+    assert!(planned.contains("create schedule nightly"), "{planned}");
+    // Three fields, as the whitepaper has them.
+    let refused = node.aurae(&["plan", &file, "* * *"]).fails(1);
+    assert!(refused.contains("nightly.ts:3:"), "{refused}");
+    assert!(refused.contains("spec.when.cron.pattern"), "{refused}");
+    node.aurae(&["apply", &file, "0 4 1 1 *"]).ok();
+    let same = node.aurae(&["apply", &file, "0 4 1 1 *"]).ok();
+    assert!(same.contains("nothing changed"), "{same}");
+    node.aurae(&["set", "rm", "--yes", "nightly"]).ok();
     assert_eq!(node.aurae(&["schedule", "ls", "-o", "name"]).ok(), "");
 }
 

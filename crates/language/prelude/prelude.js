@@ -130,6 +130,12 @@ __aurae.table = {
         },
         {
           "clientStreams": false,
+          "name": "Journal",
+          "serverStreams": true,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
           "name": "Usage",
           "serverStreams": false,
           "target": "refs",
@@ -620,6 +626,24 @@ __aurae.table = {
         {
           "clientStreams": false,
           "name": "UnmaskUnits",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "PresetUnits",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "SetDefaultUnit",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "StartTransientUnit",
           "serverStreams": false,
           "unwraps": false
         },
@@ -1388,6 +1412,74 @@ async function findUser(raw, whose, name, context) {
  };
  throw new AuraeError(failure);
 }
+function scheduling(declare, declaring) {
+ const keep = (to, called, what, when, rest) => {
+  const [options = {}, context] = rest;
+  known(options);
+  if (!isPlain(options)) throw new TypeError(`schedule.${called}: expected options, an object`);
+  const { first, work } = taken(called, what);
+  const name = first.name.split("/")[0];
+  const whose = first.tenant === undefined ? {} : { tenant: first.tenant };
+  return to({
+   ...whose,
+   name,
+   spec: {
+    ...options,
+    when,
+    work
+   }
+  }, context);
+ };
+ return {
+  Now: (what, ...rest) => keep(declare, "Now", what, { now: {} }, rest),
+  Cron: (what, pattern, ...rest) => {
+   const cron = typeof known(pattern) === "string" ? { pattern } : pattern;
+   if (!isPlain(cron)) {
+    throw new TypeError("schedule.Cron: expected a pattern, such as \"0 4 * * *\"");
+   }
+   return keep(declare, "Cron", what, { cron }, rest);
+  },
+  Lax: (what, lax = {}, ...rest) => keep(declare, "Lax", what, { lax }, rest),
+  Pin: (what, where, ...rest) => keep(declaring(where), "Pin", what, { now: {} }, rest)
+ };
+}
+function taken(called, what) {
+ known(what);
+ const all = Array.isArray(what) ? what : [what];
+ const [first, ...within] = all;
+ if (!isWorkload(first) || !within.every(isWorkload)) {
+  const such = "such as new Executable({ name: \"nightly\", argv: [\"/usr/bin/backup\"] })";
+  throw new TypeError(`schedule.${called}: expected a workload, ${such}`);
+ }
+ const { kind, name } = shapeOf(first);
+ if (kind === "cell") {
+  if (within.length === 0) {
+   throw new TypeError(`schedule.${called}: a cell runs nothing: give it as [cell, executable]`);
+  }
+  const executables = within.map((one) => ({ [shapeOf(one).kind]: message(one) }));
+  return {
+   first,
+   work: { cell: {
+    cell: { cell: message(first) },
+    executables
+   } }
+  };
+ }
+ if (within.length > 0) {
+  throw new TypeError(`schedule.${called}: of several the first is a cell, this is a ${name}`);
+ }
+ const sent = message(first);
+ if (kind === "executable" && !first.name.includes("/")) {
+  sent["ref"] = {
+   ...sent["ref"],
+   path: `${first.name}/main`
+  };
+ }
+ return {
+  first,
+  work: { [kind]: { [kind]: sent } }
+ };
+}
 const contexts = __aurae;
 const FRIENDLY = {
  runtime: (raw, node) => {
@@ -1402,8 +1494,23 @@ const FRIENDLY = {
   Stdout: (what, options) => linesOf(raw, "stdout", what, options),
   Stderr: (what, options) => linesOf(raw, "stderr", what, options)
  }),
- identity: (raw) => ({ User: (name, options) => userHandle(raw, name, options) })
+ identity: (raw) => ({ User: (name, options) => userHandle(raw, name, options) }),
+ schedule: (raw) => {
+  const { Declare } = raw;
+  return Declare === undefined ? {} : scheduling(Declare, declaringOn);
+ }
 };
+const places = new WeakMap();
+function declaringOn(where) {
+ known(where);
+ const isOne = typeof where === "object" || typeof where === "function";
+ if (isOne && where !== null && places.has(where)) return declareOf(places.get(where));
+ if (typeof where === "string" && where !== "") return declareOf(where);
+ throw new TypeError("schedule.Pin: expected a node, such as node(\"alice\")");
+}
+function declareOf(node) {
+ return subsystems(node).schedule.Declare;
+}
 const called = new WeakMap();
 function nameOf(value) {
  return typeof value === "object" && value !== null ? called.get(value) : undefined;
@@ -1419,6 +1526,7 @@ function subsystems(node) {
   Object.defineProperty(all, "toString", { value: () => node });
  }
  Object.freeze(all);
+ places.set(all, node);
  made.set(node, all);
  return all;
 }
@@ -1446,6 +1554,7 @@ function subsystem(node, shape) {
  }
  Object.defineProperty(object, "action", { value: shape.name });
  called.set(object, shape.name);
+ if (shape.name === "node") places.set(object, node);
  return Object.freeze(object);
 }
 function running() {

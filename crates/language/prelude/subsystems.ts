@@ -7,6 +7,7 @@ import { userHandle } from "./identity.ts";
 import { didYouMean } from "./nearest.ts";
 import { linesOf, type LinesOptions } from "./observe.ts";
 import { allPages, runAny, type Runners, waitFor } from "./runtime.ts";
+import { scheduling } from "./schedule.ts";
 import { type MethodTable, type SubsystemTable, table } from "./table.ts";
 
 /** Kept here: the global is gone when a program runs. */
@@ -29,7 +30,27 @@ const FRIENDLY: Record<string, (raw: Raw, node: string | undefined) => Raw> = {
   identity: (raw) => ({
     User: (name, options) => userHandle(raw, name as string, options as { tenant?: string }),
   }),
+  schedule: (raw) => {
+    const { Declare } = raw;
+    return Declare === undefined ? {} : scheduling(Declare, declaringOn);
+  },
 };
+
+/** The node of all its subsystems, and of its `node`; `undefined` is the command line's. */
+const places = new WeakMap<object, string | undefined>();
+
+/** `schedule.Declare` of the node that a program names. */
+function declaringOn(where: unknown): Call {
+  known(where);
+  const isOne = typeof where === "object" || typeof where === "function";
+  if (isOne && where !== null && places.has(where)) return declareOf(places.get(where));
+  if (typeof where === "string" && where !== "") return declareOf(where);
+  throw new TypeError('schedule.Pin: expected a node, such as node("alice")');
+}
+
+function declareOf(node: string | undefined): Call {
+  return subsystems(node).schedule.Declare as unknown as Call;
+}
 
 /** What each of them is called. */
 const called = new WeakMap<object, string>();
@@ -53,6 +74,7 @@ export function subsystems(node: string | undefined): Subsystems {
     Object.defineProperty(all, "toString", { value: () => node });
   }
   Object.freeze(all);
+  places.set(all, node);
   made.set(node, all);
   return all;
 }
@@ -75,6 +97,7 @@ function subsystem(node: string | undefined, shape: SubsystemTable): object {
   }
   Object.defineProperty(object, "action", { value: shape.name });
   called.set(object, shape.name);
+  if (shape.name === "node") places.set(object, node);
   return Object.freeze(object);
 }
 

@@ -223,7 +223,7 @@ fn completion_is_quick_in_a_thousand_files() {
 }
 
 #[test]
-fn a_thousand_files_are_checked_in_two_seconds() {
+fn a_thousand_files_are_checked_in_half_a_second() {
     let (folder, lines) = workspace();
     let began = Instant::now();
     let types = language::declare::aurae_d_ts().unwrap();
@@ -246,7 +246,7 @@ fn a_thousand_files_are_checked_in_two_seconds() {
     );
     let allowed = match cfg!(debug_assertions) {
         true => Duration::from_secs(60),
-        false => Duration::from_secs(2),
+        false => Duration::from_millis(500),
     };
     assert!(checked <= allowed, "{checked:?}");
 }

@@ -203,6 +203,52 @@ equal(calls.at(-1).request, { selector: "a", pageToken: "n" });
 }
 
 #[test]
+fn a_workload_is_scheduled_by_when_it_runs() {
+    run(r#"
+const pod = new Pod({ name: "shop", tenant: "t", containers: [{ name: "a", image: "i" }] });
+const backup = new Executable({ name: "nightly", argv: ["/bin/backup"] });
+const web = new Cell({ name: "web" });
+const app = new Executable({ name: "web/app", argv: ["/bin/app"] });
+const asked = async (call) => { answers.push({ name: "x" }); await call(); return calls.pop(); };
+
+const sent = await asked(() => schedule.Cron(pod, "0 4 * * *", { overlap: "replace" }, { timeout: 5 }));
+equal([sent.method, sent.context.timeout], ["schedule.Declare", 5]);
+equal(sent.request, {
+  tenant: "t", name: "shop",
+  spec: {
+    overlap: "replace", when: { cron: { pattern: "0 4 * * *" } },
+    work: { pod: { pod: {
+      ref: { tenant: "t", path: "shop" }, labels: {}, spec: { containers: [{ name: "a", image: "i" }] },
+    } } },
+  },
+});
+const zoned = await asked(() => schedule.Cron(backup, { pattern: "@daily", zone: "Europe/Berlin" }));
+equal(zoned.request.spec.when, { cron: { pattern: "@daily", zone: "Europe/Berlin" } });
+equal(zoned.request.spec.work.executable.executable.ref, { path: "nightly/main" });
+equal(backup.name, "nightly");
+const now = await asked(() => schedule.Now([web, app], { restart: "always" }));
+equal([now.request.name, now.request.spec.when, now.request.spec.restart], ["web", { now: {} }, "always"]);
+equal(now.request.spec.work.cell.cell.cell.ref, { path: "web" });
+equal(now.request.spec.work.cell.executables[0].executable.ref, { path: "web/app" });
+const lax = await asked(() => schedule.Lax(app, { quietFor: "1m" }));
+equal([lax.request.name, lax.request.spec.when], ["web", { lax: { quietFor: "1m" } }]);
+
+// A node may be said by its subsystems, by the name of its context, and as the one here.
+const places = [node("alice"), node("alice").node, "alice", node];
+const nodes = [];
+for (const place of places) nodes.push((await asked(() => schedule.Pin(pod, place))).node);
+equal(nodes, ["alice", "alice", "alice", undefined]);
+
+throws(() => schedule.Pin(pod, {}), 'expected a node, such as node("alice")');
+throws(() => schedule.Cron("web", "* * * * *"), "expected a workload");
+throws(() => schedule.Cron(pod, 5), "expected a pattern");
+throws(() => schedule.Now(web), "a cell runs nothing");
+throws(() => schedule.Now([pod, app]), "the first is a cell, this is a Pod");
+throws(() => schedule.At(pod, "x"), "schedule.At isn't offered");
+"#);
+}
+
+#[test]
 fn other_nodes_have_the_same_objects() {
     run(r#"
 const alice = node("alice");

@@ -27,18 +27,22 @@ pub(crate) fn reports(environment: &Arc<Environment>, files: &[File]) -> Vec<Vec
     let work = Work::new(files);
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let threads = threads.min(THREADS).min(files.len());
-    thread::scope(|scope| {
-        for _ in 0..threads {
-            let run = || work.run(&world, files);
-            // Where there is no room for a stack the others do the work; where there is none at
-            // all, each module is passed over as one that doesn't parse.
-            scope.spawn(move || {
-                if stack::on_big_stack(run).is_err() {
-                    run();
-                }
-            });
+    // Where there is no room for a stack the others do the work; where there is none at all, each
+    // module is passed over as one that doesn't parse.
+    let run = || {
+        if stack::on_big_stack(|| work.run(&world, files)).is_err() {
+            work.run(&world, files);
         }
-    });
+    };
+    match threads {
+        // A single module, most of the time: no thread is made to wait for another.
+        0 | 1 => run(),
+        _ => thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(run);
+            }
+        }),
+    }
     let mut state = work.lock();
     std::mem::take(&mut state.reports)
 }

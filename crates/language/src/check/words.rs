@@ -92,9 +92,7 @@ fn owner_of(object: &Type) -> String {
 /// What the language is going to have and hasn't: asked for by name, it is said by name.
 pub(crate) fn not_offered(name: &str) -> Option<&'static str> {
     Some(match name {
-        "Now" | "Cron" | "At" | "After" | "Lax" | "Pin" => {
-            "`schedule.Declare` does that: its `spec.when` says when, its `spec.node` where"
-        }
+        "At" | "After" => "`schedule.Declare` does that: its `spec.when` says when",
         "secrets" => "no node keeps secrets",
         "route" => "no node routes traffic",
         "batch" => "no node runs batches",

@@ -14,7 +14,7 @@ use oxc::span::{GetSpan, SourceType, Span};
 use super::FILES;
 
 /// Types of the layer that programs see, by name. The others are its own affair.
-const PUBLIC: [&str; 15] = [
+const PUBLIC: [&str; 16] = [
     "AuraeError",
     "Workload",
     "Image",
@@ -29,6 +29,7 @@ const PUBLIC: [&str; 15] = [
     "Actions",
     "GrantScope",
     "UserHandle",
+    "ScheduleOptions",
     "Subsystems",
 ];
 

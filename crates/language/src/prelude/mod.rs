@@ -16,7 +16,7 @@ pub use table::table;
 pub(crate) const HOST: &str = include_str!("../../prelude/host.d.ts");
 
 /// In the order in which they need each other.
-const FILES: [(&str, &str); 14] = [
+const FILES: [(&str, &str); 15] = [
     ("error.ts", include_str!("../../prelude/error.ts")),
     ("table.ts", include_str!("../../prelude/table.ts")),
     ("data.ts", include_str!("../../prelude/data.ts")),
@@ -28,6 +28,7 @@ const FILES: [(&str, &str); 14] = [
     ("runtime.ts", include_str!("../../prelude/runtime.ts")),
     ("observe.ts", include_str!("../../prelude/observe.ts")),
     ("identity.ts", include_str!("../../prelude/identity.ts")),
+    ("schedule.ts", include_str!("../../prelude/schedule.ts")),
     ("node.ts", include_str!("../../prelude/node.ts")),
     ("subsystems.ts", include_str!("../../prelude/subsystems.ts")),
     ("main.ts", include_str!("../../prelude/main.ts")),

@@ -43,6 +43,7 @@ fn what_only_reads_is_marked_in_the_protos() {
         "runtime.Watch",
         "runtime.Wait",
         "observe.Logs",
+        "observe.Journal",
         "observe.Usage",
         "observe.WatchUsage",
         "identity.ListUsers",

@@ -438,15 +438,16 @@ fn normalize(holder: &mut DynamicMessage, name: &str, at: &str) -> Result<(), Fa
     Ok(())
 }
 
-fn typed<M: Message + Default>(message: &DynamicMessage) -> Result<M, Failure> {
+pub(crate) fn typed<M: Message + Default>(message: &DynamicMessage) -> Result<M, Failure> {
     message
         .transcode_to()
         .map_err(|problem| Failure::new("INTERNAL", problem.to_string()))
 }
 
 /// What a node would refuse, refused before anything is asked of it.
-fn malformed(at: &str, problem: &api::convert::Error) -> Failure {
+pub(crate) fn malformed(at: &str, problem: &api::convert::Error) -> Failure {
     let field = match problem.field.as_deref().map(in_the_language) {
+        Some(field) if at.is_empty() => field,
         Some(field) => format!("{at}.{field}"),
         None => at.to_owned(),
     };

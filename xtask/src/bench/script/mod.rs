@@ -141,7 +141,7 @@ fn check(aurae: &Path, workspace: &Workspace) -> Result<Vec<Row>> {
         "native",
         "s",
         median(times),
-        "<= 2",
+        "<= 0.5",
     )])
 }
 

@@ -17,6 +17,7 @@ use crate::check::Environment;
 
 mod around;
 mod big;
+mod called;
 mod members;
 mod offered;
 mod written;

@@ -75,11 +75,13 @@
   // Those that keep a program from ending.
   let loud = 0;
   let lastTimer = 0;
+  // What most timers are called with.
+  const none = Object.freeze([]);
   const before = (one, other) => one.at < other.at || (one.at === other.at && one.id < other.id);
-  const arm = (f, delay, values, quiet = false) => {
+  const arm = (f, delay, values, quiet = false, stack = undefined) => {
     if (typeof f !== "function") throw new TypeError("a timer needs a function");
     const wait = Math.min(Math.max(Number(delay) || 0, 0), 2 ** 31);
-    const timer = { id: ++lastTimer, at: native.now() + wait, f, values, quiet };
+    const timer = { id: ++lastTimer, at: native.now() + wait, f, values, quiet, stack };
     armed.set(timer.id, timer);
     if (!quiet) loud++;
     let at = heap.length;
@@ -123,7 +125,7 @@
     while (heap.length > 0 && heap[0].f === undefined) shift();
     return heap[0]?.at;
   };
-  define("setTimeout", (f, delay, ...values) => arm(f, delay, values));
+  define("setTimeout", (f, delay, ...values) => arm(f, delay, values.length ? values : none));
   define("clearTimeout", disarm);
   const fire = () => {
     nextTimer();
@@ -153,7 +155,7 @@
   const secret = Symbol("signal");
   let abort;
   class AbortSignal {
-    #listeners = [];
+    #listeners = new Set();
     #aborted = false;
     #reason = undefined;
     onabort = null;
@@ -169,12 +171,11 @@
     throwIfAborted() {
       if (this.#aborted) throw this.#reason;
     }
-    addEventListener(kind, listener, options) {
-      if (kind !== "abort") return;
-      this.#listeners.push({ listener, once: options?.once === true });
+    addEventListener(kind, listener) {
+      if (kind === "abort") this.#listeners.add(listener);
     }
     removeEventListener(kind, listener) {
-      this.#listeners = this.#listeners.filter((known) => known.listener !== listener);
+      if (kind === "abort") this.#listeners.delete(listener);
     }
     static abort(reason) {
       const signal = new AbortSignal(secret);
@@ -186,7 +187,7 @@
       const reason = () => new DOMException("it took too long", "TimeoutError");
       // It doesn't keep a program from ending.
       const wait = milliseconds(delay, "a timeout");
-      arm(() => abort(signal, reason()), wait, [], true);
+      arm(() => abort(signal, reason()), wait, none, true);
       return signal;
     }
     static any(signals) {
@@ -206,8 +207,8 @@
       this.#reason = reason;
       const event = { type: "abort", target: this };
       const listeners = this.#listeners;
-      this.#listeners = [];
-      for (const { listener } of listeners) {
+      this.#listeners = new Set();
+      for (const listener of listeners) {
         typeof listener === "function" ? listener.call(this, event) : listener.handleEvent(event);
       }
       this.onabort?.(event);
@@ -225,24 +226,27 @@
   define("AbortSignal", AbortSignal);
   define("AbortController", AbortController);
 
-  // Waits that say where they are, so that who interrupts a program learns it.
-  const sleeping = new Map();
+  // Waits that say where they are, so that who interrupts a program learns it. A hundred thousand
+  // of them are to fit: those of one place share its text, and one without a signal has no
+  // function of its own.
+  let place = "";
   define("sleep", (delay, context) => new Promise((resolve, reject) => {
     const signal = context?.signal;
     signal?.throwIfAborted();
+    const wait = milliseconds(delay, "a sleep");
+    const { stack } = new Error();
+    if (stack !== place) place = stack;
+    if (!signal) return void arm(resolve, wait, none, false, place);
     const end = () => {
-      sleeping.delete(id);
-      disarm(id);
-      signal?.removeEventListener("abort", aborted);
+      signal.removeEventListener("abort", aborted);
+      resolve();
     };
+    const id = arm(end, wait, none, false, place);
     const aborted = () => {
-      end();
+      disarm(id);
       reject(signal.reason);
     };
-    const wait = milliseconds(delay, "a sleep");
-    const id = arm(() => { end(); resolve(); }, wait, []);
-    sleeping.set(id, new Error().stack);
-    signal?.addEventListener("abort", aborted);
+    signal.addEventListener("abort", aborted);
   }));
 
   // Calls and streams.
@@ -475,7 +479,8 @@
     nextTimer,
     busy: () => open.size > 0 || loud > 0,
     // Where it waits: the newest wait's stack.
-    waiting: () => [...sleeping.values()].at(-1) ?? [...open.values()].at(-1)?.stack ?? "",
+    waiting: () => [...armed.values()].findLast((timer) => timer.stack)?.stack
+      ?? [...open.values()].at(-1)?.stack ?? "",
     answer: (id, result) => {
       const known = open.get(id);
       if (known === undefined) return;
@@ -491,7 +496,6 @@
       heap = [];
       armed.clear();
       loud = 0;
-      sleeping.clear();
       for (const [id, known] of [...open]) {
         known.end();
         native.cancel(id);

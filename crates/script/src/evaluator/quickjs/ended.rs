@@ -2,10 +2,40 @@
 //! How what runs has ended otherwise than well: what was not caught or handled, what a plan has
 //! met, an interrupt. Part of [`QuickJs`], whose turns ask for it.
 
-use rquickjs::{Promise, Value};
+use rquickjs::{Ctx, Persistent, Promise, Value};
 
 use super::{Kept, QuickJs, Turn, thrown};
 use crate::protocol::{Limit, Thrown};
+
+/// Rejected promises that are remembered until they are handled.
+const MAX_REJECTED: usize = 1000;
+
+/// What `null` means, where it can't be told who has thrown it.
+const NULL: &str = "null, by the program itself, or by the engine for want of memory";
+
+/// A promise that was rejected, and what for.
+pub(super) type Rejected = (Kept<Value<'static>>, Kept<Value<'static>>);
+
+/// Remembers a promise that was rejected, or forgets one that is handled after all.
+pub(super) fn track<'js>(
+    all: &mut Vec<Rejected>,
+    ctx: &Ctx<'js>,
+    promise: Value<'js>,
+    reason: Value<'js>,
+    handled: bool,
+) {
+    if handled {
+        all.retain(|(known, _)| {
+            known
+                .clone()
+                .restore(ctx)
+                .is_ok_and(|known| known != promise)
+        });
+    } else if all.len() < MAX_REJECTED {
+        let promise = Persistent::save(ctx, promise);
+        all.push((promise, Persistent::save(ctx, reason)));
+    }
+}
 
 impl QuickJs {
     /// What a plan has met that it can't know, be it that the program has caught it: the way that
@@ -63,7 +93,11 @@ impl QuickJs {
                 message: "the engine failed, and didn't say why".to_owned(),
                 ..thrown
             },
-            (false, false) => thrown,
+            // What it threw has let go of the memory since, or the program threw it.
+            (false, false) => Thrown {
+                message: NULL.to_owned(),
+                ..thrown
+            },
         }
     }
 

@@ -29,6 +29,7 @@ use rquickjs::{
 
 use super::{Engine, Port, Turn};
 use crate::protocol::{Answer, CallId, Failure, FromEvaluator, Limit, Module, Name, Start, Thrown};
+use ended::{Rejected, track};
 use hooks::Hooks;
 use modules::Modules;
 use native::Native;
@@ -38,9 +39,6 @@ const STACK: usize = 8 << 20;
 
 /// Jobs between two looks at interrupts and timers.
 const JOBS: usize = 256;
-
-/// Rejected promises that are remembered until they are handled.
-const MAX_REJECTED: usize = 1000;
 
 /// What a line finds free, in bytes, where what ran before it has filled the memory.
 const ROOM: usize = 512 << 10;
@@ -55,9 +53,6 @@ struct Running {
     /// A line of the REPL: it ends with its value, a program with all that it began.
     line: bool,
 }
-
-/// A promise that was rejected, and what for.
-type Rejected = (Kept<Value<'static>>, Kept<Value<'static>>);
 
 /// The engine. Its fields are dropped in this order: the runtime last.
 pub struct QuickJs {
@@ -232,27 +227,6 @@ fn given<'js>(ctx: &Ctx<'js>, start: &Start) -> rquickjs::Result<Option<Object<'
         given.set("typed", built_in::function(ctx, "aurae:typed")?)?;
     }
     Ok(Some(given))
-}
-
-/// Remembers a promise that was rejected, or forgets one that is handled after all.
-fn track<'js>(
-    all: &mut Vec<Rejected>,
-    ctx: &Ctx<'js>,
-    promise: Value<'js>,
-    reason: Value<'js>,
-    handled: bool,
-) {
-    if handled {
-        all.retain(|(known, _)| {
-            known
-                .clone()
-                .restore(ctx)
-                .is_ok_and(|known| known != promise)
-        });
-    } else if all.len() < MAX_REJECTED {
-        let promise = Persistent::save(ctx, promise);
-        all.push((promise, Persistent::save(ctx, reason)));
-    }
 }
 
 impl QuickJs {

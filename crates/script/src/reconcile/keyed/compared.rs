@@ -2,13 +2,14 @@
 //! A declared object beside what the node has of it: the question that a plan and an apply begin
 //! with. It changes nothing; whether the set takes note of the object is the driver's.
 
-use prost_reflect::DynamicMessage;
+use api::schedule::v0::DeclareRequest;
+use prost_reflect::{DynamicMessage, ReflectMessage};
 
 use super::Keyed;
 use crate::host::Question;
 use crate::host::nodes::Nodes;
 use crate::protocol::Failure;
-use crate::reconcile::desired::Verdict;
+use crate::reconcile::desired::{Verdict, malformed, typed};
 use crate::reconcile::manifest::Manifests;
 
 /// What a call declares, what is there, and what follows.
@@ -28,7 +29,7 @@ impl Keyed {
     /// Compares what a call declares with what is there.
     ///
     /// # Errors
-    /// The node can't be asked, or what is there isn't of the set.
+    /// The node can't be asked, what is there isn't of the set, or no node takes what is declared.
     pub(crate) async fn compared(
         nodes: &Nodes,
         set: &Manifests,
@@ -37,7 +38,8 @@ impl Keyed {
     ) -> Result<Compared, Failure> {
         let node = asked.call.node.as_deref();
         let own = set.own_tenant(nodes, node).await?;
-        let Some(keyed) = Self::of(asked.found, message, &own) else {
+        let message = normal(message, &own)?;
+        let Some(keyed) = Self::of(asked.found, &message, &own) else {
             return Err(Failure::new("INTERNAL", "it declares nothing"));
         };
         let member = keyed.member();
@@ -52,5 +54,74 @@ impl Keyed {
             ours,
             verdict,
         })
+    }
+}
+
+/// A request in the form that the node gives its parts back in, so that a default that is spelled
+/// out doesn't differ from one that isn't. A kind of object that isn't known here is compared as it
+/// was written.
+fn normal(request: &DynamicMessage, own: &str) -> Result<DynamicMessage, Failure> {
+    let of = request.descriptor();
+    if of.full_name() != "aurae.schedule.v0.DeclareRequest" {
+        return Ok(request.clone());
+    }
+    let said: DeclareRequest = typed(request)?;
+    let same = api::convert::schedule::normal(own, said).map_err(|e| malformed("", &e))?;
+    let mut normal = DynamicMessage::new(of);
+    normal
+        .transcode_from(&same)
+        .map_err(|problem| Failure::new("INTERNAL", problem.to_string()))?;
+    Ok(normal)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::reconcile::difference::differences;
+
+    fn declared(spec: serde_json::Value) -> DynamicMessage {
+        let pool = api::descriptor_pool().unwrap();
+        let of = pool.get_message_by_name("aurae.schedule.v0.DeclareRequest");
+        let mut spec = spec;
+        let argv = json!({ "argv": ["/bin/true"] });
+        spec["work"] = json!({ "executable": { "executable": {
+            "ref": { "path": "tick/main" }, "spec": argv,
+        } } });
+        let request = json!({ "name": "tick", "spec": spec });
+        DynamicMessage::deserialize(of.unwrap(), request).unwrap()
+    }
+
+    #[test]
+    fn a_default_that_is_spelled_out_is_none() {
+        let said = declared(json!({
+            "when": { "now": {} },
+            "restart": "RESTART_POLICY_NO",
+            "overlap": "OVERLAP_FORBID",
+            "backoff": {},
+            "needs": [{ "schedule": "base", "state": "STATE_RUNNING" }],
+        }));
+        let short = declared(json!({ "needs": [{ "schedule": "base" }] }));
+        let (said, short) = (
+            normal(&said, "blue").unwrap(),
+            normal(&short, "blue").unwrap(),
+        );
+        assert_eq!(differences("", Some(&said), Some(&short)), []);
+        let other = declared(json!({ "restart": "RESTART_POLICY_ALWAYS" }));
+        let other = normal(&other, "blue").unwrap();
+        let found = differences("", Some(&short), Some(&other));
+        assert!(
+            found.iter().any(|one| one.field == "spec.restart"),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn what_no_node_takes_is_refused_by_its_field() {
+        let wrong = declared(json!({ "when": { "cron": { "pattern": "0 4" } } }));
+        let failure = normal(&wrong, "blue").unwrap_err();
+        assert_eq!(failure.code, "INVALID_FIELD", "{failure:?}");
+        assert_eq!(failure.field.as_deref(), Some("spec.when.cron.pattern"));
     }
 }
