@@ -7,7 +7,8 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use kernel::namespace::{Namespaces, join, open, unshare};
 use model::name::Uid;
@@ -40,7 +41,7 @@ pub(crate) struct Ns(OwnedFd);
 
 impl Ns {
     pub(crate) fn new() -> Self {
-        let made = std::thread::spawn(|| {
+        let made = thread::spawn(|| {
             unshare(Namespaces::NET).unwrap();
             ip("link set lo up");
             open(Path::new("/proc/thread-self/ns/net")).unwrap()
@@ -54,7 +55,7 @@ impl Ns {
 
     /// Runs something on a thread in the namespace.
     pub(crate) fn run<T: Send>(&self, body: impl FnOnce() -> T + Send) -> T {
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             let thread = scope.spawn(|| {
                 join(&self.0, Namespaces::NET).unwrap();
                 body()
@@ -81,12 +82,12 @@ impl Ns {
         let (tcp, udp) =
             self.run(|| (TcpListener::bind(at).unwrap(), UdpSocket::bind(at).unwrap()));
         // They wait in `accept` and `recv` until the test's process ends.
-        std::thread::spawn(move || {
+        thread::spawn(move || {
             while let Ok((mut stream, from)) = tcp.accept() {
                 let _ = stream.write_all(from.ip().to_string().as_bytes());
             }
         });
-        std::thread::spawn(move || {
+        thread::spawn(move || {
             let mut bytes = [0; 64];
             while let Ok((_, from)) = udp.recv_from(&mut bytes) {
                 let _ = udp.send_to(from.ip().to_string().as_bytes(), from);
@@ -111,12 +112,20 @@ impl Ns {
             let any = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
             let socket = UdpSocket::bind(any).unwrap();
             socket.set_read_timeout(Some(SHORT)).unwrap();
-            socket.connect(to).ok()?;
-            (0..tries).find_map(|_| {
+            let ask = || {
+                socket.connect(to).ok()?;
                 socket.send(b"who am I?").ok()?;
                 let mut bytes = [0; 64];
                 let length = socket.recv(&mut bytes).ok()?;
                 Some(String::from_utf8_lossy(&bytes[..length]).into_owned())
+            };
+            (0..tries).find_map(|_| {
+                let next = Instant::now() + SHORT;
+                let answer = ask();
+                if answer.is_none() {
+                    thread::sleep(next.saturating_duration_since(Instant::now()));
+                }
+                answer
             })
         })
     }
@@ -124,8 +133,10 @@ impl Ns {
     /// Who a server takes this namespace for, by both protocols, which must agree.
     pub(crate) fn who(&self, host: &str, port: u16) -> String {
         let to = SocketAddr::new(host.parse().unwrap(), port);
+        // First what asks again: an address of IPv6 is used only once no other has shown up.
+        let udp = self.udp(to, 8);
         let tcp = self.tcp(to, PATIENCE);
-        assert_eq!(tcp, self.udp(to, 8), "{to}");
+        assert_eq!(tcp, udp, "{to}");
         tcp.unwrap_or_else(|| panic!("{to} isn't reached"))
     }
 
