@@ -45,6 +45,7 @@ pub mod sealed;
 pub mod seccomp;
 pub mod seqpacket;
 pub mod signal;
+pub mod socket;
 pub mod sysctl;
 pub mod time;
 pub mod title;

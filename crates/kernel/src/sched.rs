@@ -202,6 +202,31 @@ pub fn affinity_mask(cpus: &[u32]) -> Vec<u8> {
     mask
 }
 
+/// Sets where the calling thread's memory comes from: `MPOL_*`, and a bit per memory node.
+///
+/// # Errors
+/// `EINVAL`: no such policy, or no such node. `ENOSYS`: a kernel without NUMA.
+pub fn set_memory_policy(mode: u32, nodes: &[u8]) -> Result<()> {
+    let mut words: Vec<u64> = Vec::new();
+    for chunk in nodes.chunks(8) {
+        let mut word = [0; 8];
+        for (to, from) in word.iter_mut().zip(chunk) {
+            *to = *from;
+        }
+        words.push(u64::from_le_bytes(word));
+    }
+    // The kernel looks at one bit less than it is told.
+    let bits = words.len() * 64 + usize::from(!words.is_empty());
+    let mask = match words.is_empty() {
+        true => std::ptr::null(),
+        false => words.as_ptr(),
+    };
+    // SAFETY: the mask is null with no bits, or lives during the call and has as many as are said,
+    // less the one that the kernel takes off.
+    let result = unsafe { libc::syscall(libc::SYS_set_mempolicy, mode, mask, bits) };
+    check("set_mempolicy", result).map(|_| ())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -21,7 +21,7 @@ use rustix::io::Errno;
 
 use super::clones::Inner;
 use super::users::{self, Identity};
-use super::{follow, image, open, passed};
+use super::{follow, image, open, passed, sandbox};
 use crate::codec::Packet;
 use crate::failure::InStep;
 use crate::protocol::{CellRequest, Failure, Keyring, Launch, Namespaces, Root, Stdio, Step};
@@ -81,12 +81,13 @@ fn attempt(child: &Child<'_>) -> Result<Infallible, Failure> {
     // opened by its right. The program's own groups come later.
     process::set_groups(&[]).step(Step::User)?;
     set_streams(child, &launch)?;
-    set_limits(&launch)?;
     let of_image = matches!(child.root, Root::Image(_));
     let who = users::resolve(&launch, of_image)?;
+    let inside = enter_sandbox(child, &launch)?;
+    set_limits(&launch)?;
     let prepared = prepare(&launch, &who)?;
     let directory = Directory::find(&launch, &who, of_image)?;
-    become_user(child, &launch, &who)?;
+    become_user(child, &launch, &who, inside.as_ref())?;
     directory.enter()?;
     finish(&launch)?;
     prepared.exec()
@@ -102,6 +103,18 @@ fn decode(packet: &[u8]) -> Result<Launch, Failure> {
 
 fn invalid(step: Step, detail: &str) -> Failure {
     Failure::new(step, Errno::INVAL.raw_os_error(), detail)
+}
+
+/// Namespaces of its own, made of what the cell shares with the node.
+fn enter_sandbox(child: &Child<'_>, launch: &Launch) -> Result<Option<sandbox::Inside>, Failure> {
+    let Some(wanted) = &launch.sandbox else {
+        return Ok(None);
+    };
+    if *child.root != Root::Node || child.own.has(Namespaces::USER | Namespaces::MOUNT) {
+        let detail = "a sandbox is for cells that share the node's mounts and users";
+        return Err(invalid(Step::Sandbox, detail));
+    }
+    sandbox::enter(wanted).map(Some)
 }
 
 /// A session, a keyring and a cgroup root of its own.
@@ -296,7 +309,12 @@ fn invalid_user(id: u32, error: kernel::Error) -> Failure {
 /// The number of `CAP_KILL`.
 const KILL: u64 = 5;
 
-fn become_user(child: &Child<'_>, launch: &Launch, who: &Identity) -> Result<(), Failure> {
+fn become_user(
+    child: &Child<'_>,
+    launch: &Launch,
+    who: &Identity,
+    inside: Option<&sandbox::Inside>,
+) -> Result<(), Failure> {
     // In a shared pid namespace the cell-init is no PID 1, which signals would pass by.
     let exposed = child.own.has(Namespaces::USER) && !child.own.has(Namespaces::PID);
     let withheld = if exposed { 1 << KILL } else { 0 };
@@ -307,13 +325,20 @@ fn become_user(child: &Child<'_>, launch: &Launch, who: &Identity) -> Result<(),
     if !launch.no_new_privileges {
         install_filter(launch)?;
     }
+    process::set_groups(&who.groups).step(Step::User)?;
+    let wanted = launch.sandbox.as_ref();
+    if let Some(inside) = inside.filter(|_| wanted.is_some_and(|it| it.users)) {
+        inside.own_users(who.uid, who.gid)?;
+    }
     caps::limit_bounding(bounding).step(Step::Capabilities)?;
     if let Stdio::Terminal { .. } = launch.stdio {
         own_terminal(who.uid)?;
     }
-    process::set_groups(&who.groups).step(Step::User)?;
     process::set_gid(who.gid).map_err(|error| invalid_user(who.gid, error))?;
     let keep = ambient != CapabilitySet::EMPTY && who.uid != 0;
+    if let Some(bits) = wanted.map(|it| it.secure_bits).filter(|bits| *bits != 0) {
+        caps::set_securebits(bits).step(Step::Capabilities)?;
+    }
     process::set_keep_capabilities(keep).step(Step::Capabilities)?;
     process::set_uid(who.uid).map_err(|error| invalid_user(who.uid, error))?;
     if launch.keyring == Keyring::Shared {
@@ -405,7 +430,7 @@ fn no_directory(path: &[u8], error: &kernel::Error) -> Failure {
     Failure::new(Step::Directory, error.errno(), detail)
 }
 
-fn path_of(bytes: &[u8]) -> &Path {
+pub(super) fn path_of(bytes: &[u8]) -> &Path {
     Path::new(std::ffi::OsStr::from_bytes(bytes))
 }
 
@@ -419,7 +444,7 @@ fn finish(launch: &Launch) -> Result<(), Failure> {
         process::set_no_new_privileges().step(Step::Capabilities)?;
         install_filter(launch)?;
     }
-    Ok(())
+    launch.sandbox.as_ref().map_or(Ok(()), sandbox::filter)
 }
 
 fn install_filter(launch: &Launch) -> Result<(), Failure> {

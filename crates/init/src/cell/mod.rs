@@ -27,6 +27,7 @@ mod passed;
 mod reap;
 mod requests;
 mod room;
+mod sandbox;
 pub(crate) mod setup;
 mod stop;
 mod users;

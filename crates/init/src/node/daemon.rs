@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use super::cells::Stage;
 use super::child::{self, BackOff, Child, Recipe};
 use super::{DAEMON, Node, PACKETS_AT_ONCE};
-use crate::codec::{CREATE_CELL, Packet, request_number};
+use crate::codec::{CREATE_CELL, KEEP_DESCRIPTOR, Packet, request_number};
 use crate::poll::Interest;
 use crate::protocol::{Failure, NodeEvent, NodeRequest, Step, VERSION, Welcome};
 
@@ -185,6 +185,7 @@ impl Node {
         self.daemon.ends_first = false;
         self.daemon.welcome_due = None;
         self.daemon.complaints = 0;
+        self.kept.stop_listing();
         for cell in &mut self.cells.0 {
             cell.request = None;
             if let Stage::Ended { told, .. } = &mut cell.stage {
@@ -257,6 +258,13 @@ impl Node {
             NodeRequest::AuditHead { sequence, hash } => self.audit_head = Some((sequence, hash)),
             NodeRequest::Ready => self.daemon_is_ready(),
             NodeRequest::EndsFirst { wanted } => self.daemon.ends_first = wanted,
+            NodeRequest::KeepDescriptor {
+                request,
+                owner,
+                name,
+            } => self.keep_descriptor(request, owner, name, packet.fds),
+            NodeRequest::DropDescriptor { number } => self.kept.forget(number),
+            NodeRequest::ListDescriptors { request } => self.kept.list(request),
         }
     }
 
@@ -306,16 +314,23 @@ impl Node {
         }
     }
 
-    /// A packet that can't be carried out: answered if it is a `CreateCell`.
+    /// A packet that can't be carried out: answered if it asks for a cell, or to keep a
+    /// descriptor.
     fn refuse(&mut self, packet: &[u8], reason: &str) {
         self.complain(reason);
-        if let Some((CREATE_CELL, request)) = request_number(packet) {
-            let failure = Failure::new(Step::Protocol, Errno::BADMSG.raw_os_error(), reason);
-            self.post(&NodeEvent::CellFailed { request, failure }, &[]);
+        let failure = Failure::new(Step::Protocol, Errno::BADMSG.raw_os_error(), reason);
+        match request_number(packet) {
+            Some((CREATE_CELL, request)) => {
+                self.post(&NodeEvent::CellFailed { request, failure }, &[]);
+            }
+            Some((KEEP_DESCRIPTOR, request)) => {
+                self.post(&NodeEvent::DescriptorNotKept { request, failure }, &[]);
+            }
+            _ => {}
         }
     }
 
-    fn complain(&mut self, what: &str) {
+    pub(super) fn complain(&mut self, what: &str) {
         self.daemon.complaints = self.daemon.complaints.saturating_add(1);
         if self.daemon.complaints <= COMPLAINTS {
             self.console
@@ -337,12 +352,18 @@ impl Node {
         if self.daemon.handshake == Handshake::Heard {
             self.welcome_if_settled();
         }
-        if self.daemon.handshake != Handshake::Welcomed || !self.news {
+        if self.daemon.handshake != Handshake::Welcomed {
             return;
         }
         let Some(child) = &mut self.daemon.child else {
             return;
         };
+        if !self.kept.tell(&mut child.link) {
+            return self.lose_daemon_link();
+        }
+        if !self.news {
+            return;
+        }
         for cell in &mut self.cells.0 {
             if let Stage::Ended {
                 exit,

@@ -12,6 +12,7 @@
 //! * [`child`]: executing the daemon and the spawner.
 //! * [`daemon`]: the connection to the daemon.
 //! * [`creation`]: the connection to the spawner.
+//! * [`kept`]: descriptors that outlive the daemon.
 //! * [`shutdown`]: the end.
 
 mod boot;
@@ -21,6 +22,7 @@ pub(crate) mod console;
 mod creation;
 mod daemon;
 mod groups;
+mod kept;
 mod machine;
 mod reap;
 mod shutdown;
@@ -44,6 +46,7 @@ pub(crate) use console::Console;
 use creation::Spawner;
 use daemon::Daemon;
 use groups::Groups;
+use kept::Kept;
 use shutdown::Shutdown;
 
 pub(crate) use machine::find_role;
@@ -83,6 +86,7 @@ struct Node {
     daemon: Daemon,
     spawner: Spawner,
     cells: Cells,
+    kept: Kept,
     /// There may be exits that the daemon doesn't know.
     news: bool,
     /// Children may have ended without a signal: look again.
@@ -155,6 +159,7 @@ impl Node {
             daemon: Daemon::default(),
             spawner: Spawner::default(),
             cells: Cells::default(),
+            kept: Kept::of_limit(descriptors),
             news: false,
             reap_again: false,
             audit_head: None,

@@ -21,11 +21,12 @@
 
 pub mod codec;
 mod launch;
+pub mod sandbox;
 
 pub use launch::{Keyring, Launch, Open, OpenHow, Principal};
 
 /// The version of both conversations. Changes with every change of a packet's meaning.
-pub const VERSION: u16 = 7;
+pub const VERSION: u16 = 8;
 /// The largest packet, in bytes.
 pub const MAX_PACKET: usize = 160 * 1024;
 /// The largest request that comes sealed ([`CellRequest::Sealed`]), in bytes: what `execve` takes
@@ -53,6 +54,15 @@ pub const MAX_LIGHT: usize = 4096;
 pub const MAX_PASSED: usize = 48;
 /// The most variables that get an executable's own pid.
 pub const MAX_PID_ENV: usize = 8;
+/// The most descriptors that node-init keeps for the next daemon, where its own limit of open files
+/// (`RLIMIT_NOFILE`) is four times as high; a quarter of that limit otherwise.
+pub const MAX_DESCRIPTORS: usize = 8192;
+/// The most of them of one owner.
+pub const MAX_DESCRIPTORS_OF_OWNER: usize = 1024;
+/// The longest owner of a descriptor, in bytes: a unit's name (255) and what it is kept for.
+pub const MAX_OWNER: usize = 288;
+/// The longest name of a descriptor, in bytes: one of sd_listen_fds(3) (255) and a place.
+pub const MAX_DESCRIPTOR_NAME: usize = 288;
 /// The most cells of one node, running or not yet acknowledged; [`Welcome`] holds them all.
 pub const MAX_CELLS: usize = 7680;
 
@@ -110,6 +120,28 @@ pub enum NodeRequest {
         /// It has.
         wanted: bool,
     },
+    /// Keep a descriptor for the daemons to come. Descriptor: that one. It is no file whose closing
+    /// asks a server (FUSE, NFS): node-init would wait for that.
+    KeepDescriptor {
+        /// Comes back with the answer.
+        request: u64,
+        /// Whom it is kept for: whatever the daemon calls it, at most [`MAX_OWNER`] bytes.
+        owner: String,
+        /// At most [`MAX_DESCRIPTOR_NAME`] bytes; several of an owner may have one name.
+        name: String,
+    },
+    /// Close a descriptor that is kept. Of a number that isn't known nothing is closed.
+    DropDescriptor {
+        /// What [`NodeEvent::DescriptorKept`] or [`NodeEvent::Descriptor`] called it.
+        number: u64,
+    },
+    /// Hand over all that are kept: [`NodeEvent::Descriptor`] for each, in the order of their
+    /// numbers, then [`NodeEvent::DescriptorsListed`]. They stay kept. One listing at a time: a
+    /// second one begins anew, and answers for both.
+    ListDescriptors {
+        /// Comes back with the answers.
+        request: u64,
+    },
 }
 
 /// The part of a shutdown's bound that the daemon has before the cells end, where it wants it.
@@ -155,6 +187,36 @@ pub enum NodeEvent {
         mode: PowerMode,
         /// The bound from now on, in milliseconds.
         bound_ms: u32,
+    },
+    /// The descriptor is kept, over the death of this daemon.
+    DescriptorKept {
+        /// The number of the `KeepDescriptor`.
+        request: u64,
+        /// What it is called from now on: no other one ever is, as long as this node-init lives.
+        number: u64,
+    },
+    /// It is not: too many are, or the request was malformed.
+    DescriptorNotKept {
+        /// The number of the `KeepDescriptor`.
+        request: u64,
+        /// The step that failed, and why.
+        failure: Failure,
+    },
+    /// One of those that are kept. Descriptor: a duplicate.
+    Descriptor {
+        /// The number of the `ListDescriptors`.
+        request: u64,
+        /// As in `DescriptorKept`.
+        number: u64,
+        /// As it was given.
+        owner: String,
+        /// As it was given.
+        name: String,
+    },
+    /// These were all.
+    DescriptorsListed {
+        /// The number of the `ListDescriptors`.
+        request: u64,
     },
 }
 
@@ -266,6 +328,18 @@ pub enum Step {
     Scheduling = 24,
     /// Opening a standard stream, or passing a descriptor.
     Open = 25,
+    /// Making a mount namespace, or what is mounted in it.
+    Sandbox = 26,
+    /// Joining a network namespace.
+    SandboxNetwork = 27,
+    /// Making a user namespace of an executable.
+    SandboxUsers = 28,
+    /// Installing a filter of a sandbox.
+    SandboxFilter = 29,
+    /// Setting the label of a security module.
+    SandboxLabel = 30,
+    /// Setting where memory comes from.
+    SandboxMemory = 31,
 }
 
 /// Namespaces, as a set.

@@ -24,6 +24,7 @@ mod faults;
 mod figures;
 mod hostile;
 mod images;
+mod kept;
 mod light;
 mod machine;
 mod nesting;
@@ -51,6 +52,7 @@ fn stories() -> Vec<Story> {
         hostile::STORIES,
         faults::STORIES,
         light::STORIES,
+        kept::STORIES,
         boots::STORIES,
         machine::STORIES,
     ]

@@ -61,7 +61,7 @@ impl NewFileSystem {
     pub fn mount(self, attributes: Attributes) -> Result<OwnedFd> {
         rustix::mount::fsconfig_create(self.context.as_fd())
             .map_err(|errno| self.explain("fsconfig", errno, "create"))?;
-        let flags = MountAttrFlags::from_bits_retain(attributes.bits32());
+        let flags = MountAttrFlags::from_bits_retain(attributes.bits());
         rustix::mount::fsmount(self.context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, flags)
             .map_err(|errno| self.explain("fsmount", errno, ""))
     }

@@ -71,8 +71,14 @@ impl Attributes {
         self.0 & other.0 == other.0
     }
 
-    const fn bits32(self) -> u32 {
+    /// As a number, `MOUNT_ATTR_*`.
+    pub const fn bits(self) -> u32 {
         self.0 as u32
+    }
+
+    /// From that number.
+    pub const fn of(bits: u32) -> Attributes {
+        Attributes(bits as u64)
     }
 }
 

@@ -7,20 +7,21 @@ use super::field::{Bytes, Field, List, Maybe, Outcome, Plain, Reader, Text, Writ
 use super::{CodecError, Packet};
 use crate::protocol::{
     CellEvent, CellLaunch, CellRequest, ExitHow, ExitRecord, Failure, IdMap, ImageRoot, Keyring,
-    Launch, MAX_CELLS, MAX_LAYERS, MAX_PASSED, MAX_PATHS, MAX_PID_ENV, MAX_RECORD, MAX_SEALED,
-    MAX_STRING, MAX_SYSCTLS, MountTarget, Namespaces, NodeEvent, NodeRequest, Open, OpenHow, Pids,
-    PowerMode, Principal, Role, Root, Stdio, Step, Sysctl, Uid, Volume, Welcome, WorkloadState,
+    Launch, MAX_CELLS, MAX_DESCRIPTOR_NAME, MAX_LAYERS, MAX_OWNER, MAX_PASSED, MAX_PATHS,
+    MAX_PID_ENV, MAX_RECORD, MAX_SEALED, MAX_STRING, MAX_SYSCTLS, MountTarget, Namespaces,
+    NodeEvent, NodeRequest, Open, OpenHow, Pids, PowerMode, Principal, Role, Root, Stdio, Step,
+    Sysctl, Uid, Volume, Welcome, WorkloadState,
 };
 use crate::spawner::wire::SpawnerEvent;
 
 /// A sentence for people.
-const SENTENCE: usize = 1024;
+pub(super) const SENTENCE: usize = 1024;
 /// A host name (`HOST_NAME_MAX`) or the name of a user.
-const NAME: usize = 64;
+pub(super) const NAME: usize = 64;
 /// The name of a descriptor (sd_listen_fds(3)).
 const DESCRIPTOR: usize = 255;
 /// The longest path, in bytes (`PATH_MAX`).
-const PATH: usize = 4096;
+pub(super) const PATH: usize = 4096;
 /// Extents of an id map (the kernel's limit).
 const EXTENTS: usize = 340;
 /// Volumes of one cell.
@@ -31,9 +32,9 @@ const STRINGS: usize = 6 * 1024 * 1024 / 9;
 /// The most supplementary groups.
 const GROUPS: usize = 1024;
 /// A compiled seccomp filter: `BPF_MAXINSNS` (4,096) of 8 bytes.
-const FILTER: usize = 32 * 1024;
+pub(super) const FILTER: usize = 32 * 1024;
 /// A bit per processor.
-const PROCESSORS: usize = 1024;
+pub(super) const PROCESSORS: usize = 1024;
 
 macro_rules! layout {
     ($type:ident { $($field:ident: $codec:expr),* $(,)? }) => {
@@ -92,6 +93,8 @@ macro_rules! choice {
     };
 }
 
+pub(super) use {choice, layout};
+
 macro_rules! packets {
     ($($type:ident),*) => {$(
         impl Packet for $type {
@@ -125,6 +128,9 @@ choice!(NodeRequest {
     5 AuditHead { sequence: Plain, hash: Plain },
     6 Ready,
     7 EndsFirst { wanted: Plain },
+    8 KeepDescriptor { request: Plain, owner: Text(MAX_OWNER), name: Text(MAX_DESCRIPTOR_NAME) },
+    9 DropDescriptor { number: Plain },
+    10 ListDescriptors { request: Plain },
 });
 
 choice!(NodeEvent {
@@ -134,6 +140,15 @@ choice!(NodeEvent {
     4 CellFailed { request: Plain, failure: Plain },
     5 CellExited { uid: Plain, exit: Plain },
     6 ShuttingDown { mode: Plain, bound_ms: Plain },
+    7 DescriptorKept { request: Plain, number: Plain },
+    8 DescriptorNotKept { request: Plain, failure: Plain },
+    9 Descriptor {
+        request: Plain,
+        number: Plain,
+        owner: Text(MAX_OWNER),
+        name: Text(MAX_DESCRIPTOR_NAME),
+    },
+    10 DescriptorsListed { request: Plain },
 });
 
 choice!(CellRequest {
@@ -248,6 +263,7 @@ layout!(Launch {
     ignore_sigpipe: Plain,
     keyring: Plain,
     linux32: Plain,
+    sandbox: Maybe(Plain),
 });
 
 layout!(Open {
@@ -390,6 +406,8 @@ choice!(Step {
     10 Network, 11 Cgroup, 12 Stdio, 13 User, 14 Directory, 15 Rlimit, 16 Priority, 17 Affinity,
     18 Capabilities, 19 Seccomp, 20 Exec, 21 Namespace, 22 Root,
     23 Sysctl, 24 Scheduling, 25 Open,
+    26 Sandbox, 27 SandboxNetwork, 28 SandboxUsers, 29 SandboxFilter, 30 SandboxLabel,
+    31 SandboxMemory,
 });
 
 impl Field<Namespaces> for Plain {

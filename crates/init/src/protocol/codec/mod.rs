@@ -12,6 +12,7 @@
 
 pub(crate) mod field;
 mod messages;
+mod sandbox;
 
 pub use messages::{StartHead, encode_sealed, start_head};
 
@@ -68,6 +69,8 @@ pub trait Packet: Sized {
 
 /// The tag of `CreateCell`.
 pub(crate) const CREATE_CELL: u8 = 2;
+/// The tag of `KeepDescriptor`.
+pub(crate) const KEEP_DESCRIPTOR: u8 = 8;
 
 /// The tag and the number of a request, also of one that can't be decoded: every request that is
 /// answered by its number has it right behind the tag.

@@ -2,6 +2,9 @@
 //! Round trips of every message, and what no packet may do to the decoder.
 
 use super::{CREATE_CELL, CodecError, Packet, encode_sealed, request_number, start_head};
+use crate::protocol::sandbox::{
+    Entry, Kind, Label, MemoryPolicy, MountOption, Mounts, Sandbox, Spread,
+};
 use crate::protocol::*;
 use proptest::prelude::*;
 
@@ -255,8 +258,60 @@ fn services(mut launch: Launch, flags: [bool; 5]) -> Launch {
         launch.io_priority = Some((2, 7));
         launch.policy = Some((1, 99));
         launch.timer_slack_ns = u64::MAX;
+        launch.sandbox = Some(sandbox());
     }
     launch
+}
+
+/// One with a bit of everything.
+fn sandbox() -> Sandbox {
+    let entry = |kind| Entry {
+        target: b"/srv/a".to_vec(),
+        in_root: true,
+        optional: false,
+        kind,
+        why: "a.service:3: ReadOnlyPaths=/srv/a".to_owned(),
+    };
+    let options = vec![MountOption {
+        name: "size".to_owned(),
+        value: "10%".to_owned(),
+    }];
+    Sandbox {
+        mounts: Some(Mounts {
+            root: Some(b"/srv".to_vec()),
+            propagation: Spread::Slave,
+            no_suid: true,
+            entries: vec![
+                entry(Kind::Inaccessible),
+                entry(Kind::Bind {
+                    source: b"/etc".to_vec(),
+                    recursive: true,
+                    read_only: false,
+                }),
+                entry(Kind::Temporary {
+                    options,
+                    attributes: 2,
+                }),
+                entry(Kind::Processes {
+                    hide: "invisible".to_owned(),
+                    only: true,
+                }),
+                entry(Kind::Exec),
+            ],
+        }),
+        network: Some(b"/run/x/net".to_vec()),
+        memory: Some(MemoryPolicy {
+            mode: 2,
+            nodes: vec![1],
+        }),
+        label: Some(Label {
+            file: "apparmor/exec".to_owned(),
+            text: "exec nginx".to_owned(),
+            optional: true,
+        }),
+        filters: vec![vec![0; 8], Vec::new()],
+        ..Sandbox::default()
+    }
 }
 
 fn node_request() -> impl Strategy<Value = NodeRequest> {
@@ -271,6 +326,15 @@ fn node_request() -> impl Strategy<Value = NodeRequest> {
             .prop_map(|(sequence, hash)| NodeRequest::AuditHead { sequence, hash }),
         Just(NodeRequest::Ready),
         any::<bool>().prop_map(|wanted| NodeRequest::EndsFirst { wanted }),
+        (any::<u64>(), text(), text()).prop_map(|(request, owner, name)| {
+            NodeRequest::KeepDescriptor {
+                request,
+                owner,
+                name,
+            }
+        }),
+        any::<u64>().prop_map(|number| NodeRequest::DropDescriptor { number }),
+        any::<u64>().prop_map(|request| NodeRequest::ListDescriptors { request }),
     ]
 }
 
@@ -313,6 +377,19 @@ fn node_event() -> impl Strategy<Value = NodeEvent> {
         (uid(), exit()).prop_map(|(uid, exit)| NodeEvent::CellExited { uid, exit }),
         (mode(), any::<u32>())
             .prop_map(|(mode, bound_ms)| NodeEvent::ShuttingDown { mode, bound_ms }),
+        any::<(u64, u64)>()
+            .prop_map(|(request, number)| NodeEvent::DescriptorKept { request, number }),
+        (any::<u64>(), failure())
+            .prop_map(|(request, failure)| NodeEvent::DescriptorNotKept { request, failure }),
+        (any::<[u64; 2]>(), text(), text()).prop_map(|([request, number], owner, name)| {
+            NodeEvent::Descriptor {
+                request,
+                number,
+                owner,
+                name,
+            }
+        }),
+        any::<u64>().prop_map(|request| NodeEvent::DescriptorsListed { request }),
     ]
 }
 
