@@ -5,6 +5,7 @@
 
 use std::os::fd::OwnedFd;
 
+use init::protocol::sandbox::Sandbox;
 use model::error::{Error, Reason};
 use model::executable::ExecutableSpec;
 use model::launch::{Stream, check_descriptor_name};
@@ -26,6 +27,10 @@ pub struct Extras {
     pub streams: Vec<Descriptor>,
     /// Variables whose value is the program's own pid, as it sees it; at most 8.
     pub pid_env: Vec<String>,
+    /// What the program is kept from, in a cell that shares the node's mounts and users.
+    pub sandbox: Option<Sandbox>,
+    /// The devices that it and what it starts may use; `None`: as the cell.
+    pub devices: Option<Vec<kernel::cgroup::devices::Rule>>,
 }
 
 /// A descriptor with its name.
@@ -40,7 +45,11 @@ pub struct Descriptor {
 impl Extras {
     /// Whether there is anything.
     pub fn are_none(&self) -> bool {
-        self.descriptors.is_empty() && self.streams.is_empty() && self.pid_env.is_empty()
+        self.descriptors.is_empty()
+            && self.streams.is_empty()
+            && self.pid_env.is_empty()
+            && self.sandbox.is_none()
+            && self.devices.is_none()
     }
 
     /// Whether they can be given to an executable of that spec.

@@ -35,6 +35,7 @@ pub(crate) mod ids;
 mod images;
 pub(crate) mod index;
 mod layout;
+mod left;
 pub(crate) mod link;
 pub(crate) mod mounts;
 mod observed;
@@ -63,7 +64,8 @@ pub use effects::Standing;
 pub use extras::{Descriptor, Extras, MAX_DESCRIPTORS};
 pub use index::list::Page;
 pub use index::watch::{WatchEvent, WatchKind, Watcher};
-pub use link::node::{FIRST_PART, InitState, NodeInit, NodeInitError};
+pub use init::protocol::sandbox;
+pub use link::node::{FIRST_PART, InitState, KeptDescriptor, NodeInit, NodeInitError};
 pub use observed::{Measured, Objects};
 pub use settings::{Bounds, Settings};
 
@@ -90,6 +92,11 @@ impl Runtime {
 }
 
 impl Runtime {
+    /// The node's init: a subsystem of the node leaves with it what must outlive the daemon.
+    pub fn node_init(&self) -> &NodeInit {
+        &self.shared.node
+    }
+
     /// Resolves when every cell of an earlier daemon was taken over, or given up, and what goes on
     /// in them is attached to its log. The API is open before.
     pub async fn logs_are_known(&self) {

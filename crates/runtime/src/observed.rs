@@ -3,10 +3,11 @@
 //! From memory. The port [`Objects`] is here, so that observe depends on the runtime and not the
 //! other way round.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use model::error::Error;
+use model::name::{ObjectPath, Tenant};
 use model::object::{Kind, ObjectRef};
 use model::observe::UsageQuery;
 use model::request::{Filter, ListQuery, Scope};
@@ -87,6 +88,34 @@ impl Objects for Runtime {
 }
 
 impl Runtime {
+    /// The object that a process belongs to, by its cgroup as `/proc/PID/cgroup` has it: the
+    /// innermost cell or executable. `None`: it is nobody's.
+    pub fn object_of_group(&self, group: &Path) -> Option<Arc<Object>> {
+        let root = self.shared.root.path();
+        // The root is named from the mount point on there, and from `/` here.
+        let mut prefixes = group.ancestors().filter_map(|it| it.strip_prefix("/").ok());
+        let prefix = prefixes.find(|it| !it.as_os_str().is_empty() && root.ends_with(it))?;
+        let below = group.strip_prefix("/").ok()?.strip_prefix(prefix).ok()?;
+        let mut words = below.iter().filter_map(|it| it.to_str());
+        let tenant: Tenant = words.next()?.parse().ok()?;
+        // A leaf may have its run's uid behind a dot; other groups in a cell are its own.
+        let labels: Vec<&str> = words.map(|it| it.split('.').next().unwrap_or(it)).collect();
+        let mut length = labels.len();
+        while length > 0 {
+            let path = labels.get(..length)?.join("/").parse::<ObjectPath>();
+            if let Some(found) = path.ok().and_then(|path| {
+                self.shared.index.at(&Key {
+                    tenant: tenant.clone(),
+                    path,
+                })
+            }) {
+                return Some(found);
+            }
+            length -= 1;
+        }
+        None
+    }
+
     fn group_of(&self, object: &Object) -> PathBuf {
         let named = group_path(&self.shared, &Key::of(object));
         match object {

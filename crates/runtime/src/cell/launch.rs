@@ -100,6 +100,7 @@ pub(crate) fn prepare(
         ignore_sigpipe: effective.ignore_sigpipe,
         keyring: streams::keyring(effective.keyring),
         linux32: effective.personality == Personality::Linux32,
+        sandbox: extras.sandbox,
     };
     let passed = extras.descriptors.into_iter().map(|it| it.fd);
     streams.fds.extend(passed);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use init::protocol::{Failure, Launch, Step};
 use kernel::cgroup::Cgroup;
+use kernel::cgroup::devices::Rule;
 use model::cell::Namespace;
 use model::error::{Error, Reason, Within};
 use model::lifecycle::Event as Life;
@@ -222,7 +223,7 @@ impl Executable {
 /// The leaf and the streams of an executable, and what its cell-init is told.
 fn prepare(
     record: ExecutableRecord,
-    extras: Extras,
+    mut extras: Extras,
     executables: &Executables,
     cell: &Cell,
 ) -> Result<(Box<Executable>, launch::Prepared), Error> {
@@ -247,7 +248,9 @@ fn prepare(
     }
     let leaf = leaf::make(&cell.group, &name, cell.root_id)
         .map_err(|e| kernel_failed("the executable's cgroup could not be made", &e))?;
+    let devices = extras.devices.take();
     let prepared = limits::set(&leaf, &wanted)
+        .and_then(|()| restrict_devices(&leaf, devices))
         .and_then(|()| launch::prepare(uid, &effective, pids, bytes, seccomp, extras));
     match prepared {
         Ok(mut prepared) => {
@@ -260,6 +263,17 @@ fn prepare(
             Err(error)
         }
     }
+}
+
+/// Has the kernel refuse other devices to what will be in a leaf.
+fn restrict_devices(leaf: &Cgroup, rules: Option<Vec<Rule>>) -> Result<(), Error> {
+    let Some(rules) = rules else { return Ok(()) };
+    leaf.allow_devices(&rules).map_err(|error| {
+        let message = format!("its devices can't be restricted: {error}");
+        Error::new(Reason::Unsupported, message)
+            .errno(error.errno())
+            .field("sandbox.devices")
+    })
 }
 
 /// Whether a program may set set-id bits: all of the node's files are the cell's own to grant, or
@@ -362,10 +376,24 @@ fn not_executed(failed: &Failure) -> Error {
             "streams",
             "name a file that can be opened in the cell, or a terminal where that is asked for",
         ),
+        Step::Sandbox => sandbox(failed, "mounts"),
+        Step::SandboxNetwork => sandbox(failed, "network"),
+        Step::SandboxUsers => sandbox(failed, "users"),
+        Step::SandboxFilter => sandbox(failed, "filter"),
+        Step::SandboxLabel => sandbox(failed, "label"),
+        Step::SandboxMemory => sandbox(failed, "memory"),
         Step::Capabilities => unsupported(failed, "capabilities", "name fewer capabilities"),
         Step::Seccomp => unsupported(failed, "seccomp", "the kernel refused the filter"),
         _ => failure("the program was not started", failed),
     }
+}
+
+/// A step of [`crate::sandbox::Sandbox`]; the detail says whose it is.
+fn sandbox(failed: &Failure, part: &str) -> Error {
+    let text = std::io::Error::from_raw_os_error(failed.errno);
+    Error::new(Reason::Unsupported, format!("{}: {text}", failed.detail))
+        .errno(failed.errno)
+        .field(format!("sandbox.{part}"))
 }
 
 fn unsupported(failed: &Failure, field: &str, hint: &str) -> Error {

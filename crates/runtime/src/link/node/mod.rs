@@ -8,6 +8,8 @@
 //! making the cell ([`NodeInit::acknowledge`], also before the end has come); an end that none
 //! waits for, here, once all cells are adopted ([`NodeInit::all_adopted`]). See [`End`].
 
+mod kept;
+
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -23,6 +25,7 @@ use tokio::time::timeout;
 use super::{Conversation, HANDSHAKE, Link, LinkError, Received, fds};
 use crate::caller::Callers;
 use crate::cell::init::InitProcess;
+pub use kept::KeptDescriptor;
 
 /// How many commands wait for the task. Senders of more wait.
 const QUEUE: usize = 64;
@@ -88,6 +91,10 @@ enum Command {
     Exits(Vec<(Uid, oneshot::Sender<ExitRecord>)>),
     Acknowledge(Uid),
     AllAdopted,
+    /// Keep a descriptor: owner, name.
+    Keep(String, String, OwnedFd, kept::Reply),
+    /// All that are kept.
+    Kept(oneshot::Sender<Vec<KeptDescriptor>>),
     Plain(NodeRequest),
 }
 
@@ -251,6 +258,7 @@ struct Connection {
     publish: watch::Sender<InitState>,
     next_request: u64,
     creating: HashMap<u64, Making>,
+    asked: kept::Asked,
     ends: HashMap<Uid, End>,
     /// Cells of an earlier daemon are still being looked at.
     adopting: bool,
@@ -265,6 +273,7 @@ impl Connection {
             publish,
             next_request: 1,
             creating: HashMap::new(),
+            asked: kept::Asked::default(),
             ends: HashMap::new(),
             adopting: true,
             owed: VecDeque::new(),
@@ -294,6 +303,11 @@ impl Connection {
         }
     }
 
+    fn number(&mut self) -> u64 {
+        self.next_request += 1;
+        self.next_request - 1
+    }
+
     fn obey(&mut self, command: Command) -> Result<(), LinkError> {
         match command {
             Command::Create(_, _, callers, reply) if callers.have_gone() => {
@@ -302,8 +316,7 @@ impl Connection {
                 Ok(())
             }
             Command::Create(launch, fds, _, reply) => {
-                let request = self.next_request;
-                self.next_request += 1;
+                let request = self.number();
                 let uid = launch.uid;
                 self.creating.insert(request, Making { uid, reply });
                 self.link.send(
@@ -340,19 +353,43 @@ impl Connection {
                 Ok(())
             }
             Command::AllAdopted => {
-                self.adopting = false;
-                let owed = &mut self.owed;
-                self.ends.retain(|uid, end| {
-                    let nobodys = matches!(end, End::Early(_));
-                    if nobodys {
-                        owed.push_back(*uid);
-                    }
-                    !nobodys
-                });
+                self.all_adopted();
                 Ok(())
+            }
+            Command::Keep(owner, name, fd, reply) => {
+                if reply.is_closed() {
+                    return Ok(());
+                }
+                let request = self.number();
+                self.asked.keep(request, reply);
+                let order = NodeRequest::KeepDescriptor {
+                    request,
+                    owner,
+                    name,
+                };
+                self.link.send(&order, vec![fd])
+            }
+            Command::Kept(reply) => {
+                let request = self.number();
+                self.asked.list(request, reply);
+                let order = NodeRequest::ListDescriptors { request };
+                self.link.send(&order, Vec::new())
             }
             Command::Plain(request) => self.link.send(&request, Vec::new()),
         }
+    }
+
+    /// Ends that nobody has asked for by now are nobody's.
+    fn all_adopted(&mut self) {
+        self.adopting = false;
+        let owed = &mut self.owed;
+        self.ends.retain(|uid, end| {
+            let nobodys = matches!(end, End::Early(_));
+            if nobodys {
+                owed.push_back(*uid);
+            }
+            !nobodys
+        });
     }
 
     fn hear(&mut self, received: Option<Received<NodeEvent>>) -> Result<(), LinkError> {
@@ -375,6 +412,24 @@ impl Connection {
                 self.publish
                     .send_replace(InitState::ShuttingDown(mode, bound_ms));
             }
+            NodeEvent::DescriptorKept { request, number } => {
+                if let Some(number) = self.asked.answered(request, Ok(number)) {
+                    let order = NodeRequest::DropDescriptor { number };
+                    return self.link.send(&order, Vec::new());
+                }
+            }
+            NodeEvent::DescriptorNotKept { request, failure } => {
+                self.asked.answered(request, Err(failure));
+            }
+            NodeEvent::Descriptor {
+                request,
+                number,
+                owner,
+                name,
+            } => self
+                .asked
+                .one(request, (number, owner, name), received.fds)?,
+            NodeEvent::DescriptorsListed { request } => self.asked.listed(request),
             other @ (NodeEvent::Welcome(_) | NodeEvent::Refused { .. }) => {
                 return Err(LinkError::Malformed(format!("{other:?} is out of place")));
             }

@@ -241,3 +241,40 @@ async fn a_thousand_ends_that_no_task_waits_for_are_acknowledged() {
     }
     assert_eq!(*node.state().borrow(), InitState::Serving);
 }
+
+#[tokio::test]
+async fn a_descriptor_that_nobody_waits_for_is_dropped_again() {
+    let (node, init) = pair().await;
+    let (_, fd) = process();
+    let keeps = node.clone();
+    let own = fd.try_clone().unwrap();
+    let keeping = tokio::spawn(async move { keeps.keep_descriptor("o", "n", own).await });
+    let NodeRequest::KeepDescriptor { request, .. } = init.hear().await else {
+        panic!("no request to keep")
+    };
+    keeping.abort();
+    assert!(keeping.await.unwrap_err().is_cancelled());
+    let number = 7;
+    init.say(&NodeEvent::DescriptorKept { request, number }, &[]);
+    let dropped = init.hear().await;
+    assert_eq!(dropped, NodeRequest::DropDescriptor { number });
+    // All that are kept come with their names; one without a descriptor ends the conversation.
+    let lists = node.clone();
+    let listing = tokio::spawn(async move { lists.kept_descriptors().await });
+    let NodeRequest::ListDescriptors { request } = init.hear().await else {
+        panic!("no request for a list")
+    };
+    let event = NodeEvent::Descriptor {
+        request,
+        number: 3,
+        owner: "o".to_owned(),
+        name: "n".to_owned(),
+    };
+    init.say(&event, &[fd.as_fd()]);
+    init.say(&NodeEvent::DescriptorsListed { request }, &[]);
+    let all = listing.await.unwrap().unwrap();
+    assert_eq!((all[0].number, &*all[0].owner, all.len()), (3, "o", 1));
+    init.say(&event, &[]);
+    let state = &mut node.state();
+    state.wait_for(|it| *it == InitState::Gone).await.unwrap();
+}

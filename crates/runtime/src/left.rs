@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What lives in a cell, whichever executable it was once of: for a subsystem of the node that
+//! keeps a cell for what main processes leave behind in it, as the unit manager does. It looks and
+//! waits; nothing is signalled here.
+
+use std::sync::Arc;
+
+use kernel::cgroup::{Cgroup, find};
+use kernel::signal::Signal;
+use model::name::{ObjectPath, Tenant};
+use tokio::sync::watch;
+
+use super::cell::leaf;
+use super::index::Key;
+use super::layout::group_path;
+use super::{Runtime, Shared};
+
+/// No more processes of a cell are named.
+const MOST: usize = 1_000;
+
+fn group(shared: &Shared, tenant: &Tenant, path: &ObjectPath) -> Option<Cgroup> {
+    let key = Key {
+        tenant: tenant.clone(),
+        path: path.clone(),
+    };
+    Cgroup::open(&group_path(shared, &key)).ok()
+}
+
+fn take(group: &Cgroup, found: &mut Vec<i32>) {
+    found.extend(group.processes().unwrap_or_default());
+    for (_, below) in group.groups() {
+        if found.len() >= MOST {
+            return;
+        }
+        take(&below, found);
+    }
+}
+
+impl Runtime {
+    /// The processes of a cell and of those in it by the node's numbers, at most 1,000 or so; none
+    /// where there is no such cell. Blocks for a few system calls.
+    pub fn processes_in(&self, tenant: &Tenant, path: &ObjectPath) -> Vec<i32> {
+        let mut found = Vec::new();
+        if let Some(group) = group(&self.shared, tenant, path) {
+            take(&group, &mut found);
+        }
+        found.truncate(MOST);
+        found
+    }
+
+    /// Whether a process lives in a cell or in those in it.
+    pub fn is_populated(&self, tenant: &Tenant, path: &ObjectPath) -> bool {
+        group(&self.shared, tenant, path).is_some_and(|group| leaf::populated(&group))
+    }
+
+    /// Whether a process is in a cell, or in one in it, at this moment.
+    pub fn is_process_in(&self, tenant: &Tenant, path: &ObjectPath, pid: i32) -> bool {
+        let key = Key {
+            tenant: tenant.clone(),
+            path: path.clone(),
+        };
+        let folder = group_path(&self.shared, &key);
+        find::path_of_process(pid).is_ok_and(|path| path.starts_with(&folder))
+    }
+
+    /// Resolves when no process lives in a cell, nor in those in it; at once where there is no such
+    /// cell.
+    pub async fn emptied(&self, tenant: &Tenant, path: &ObjectPath) {
+        if let Some(group) = group(&self.shared, tenant, path) {
+            let (_never, kill_at) = watch::channel(None);
+            leaf::emptied(Arc::new(group), Signal::KILL, kill_at).await;
+        }
+    }
+}
