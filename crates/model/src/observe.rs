@@ -117,6 +117,28 @@ pub struct LogGap {
     pub offset: u64,
 }
 
+/// Matches of one `Observe.Journal`.
+pub const MAX_JOURNAL_MATCHES: usize = 64;
+/// Last entries of one `Observe.Journal`.
+pub const MAX_JOURNAL_TAIL: u32 = 10_000;
+
+/// The checked request of `Observe.Journal`.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct JournalQuery {
+    /// Fields and values: those of one field are alternatives.
+    pub matches: Vec<(String, Vec<u8>)>,
+    /// Not what was received before.
+    pub since: Option<Timestamp>,
+    /// Not what was received after.
+    pub until: Option<Timestamp>,
+    /// Only so many last ones.
+    pub tail: Option<u32>,
+    /// Go on with what comes.
+    pub follow: bool,
+    /// Go on behind this offset of the journal.
+    pub cursor: Option<u64>,
+}
+
 /// The checked request of `Observe.Usage`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UsageQuery {

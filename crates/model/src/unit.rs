@@ -48,6 +48,22 @@ pub enum FileVerb {
     Mask,
     /// End that.
     Unmask,
+    /// Enable or disable it as the machine's presets say; without names, all that folders have.
+    Preset(PresetMode),
+    /// The link `default.target` is to lead to it.
+    SetDefault,
+}
+
+/// What presetting does (systemctl(1), `--preset-mode=`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum PresetMode {
+    /// It enables and disables.
+    #[default]
+    Full,
+    /// It enables alone.
+    EnableOnly,
+    /// It disables alone.
+    DisableOnly,
 }
 
 /// A link that was made (`target`), or removed.

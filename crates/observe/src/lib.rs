@@ -14,6 +14,7 @@
 mod config;
 mod folder;
 pub mod format;
+pub mod journal;
 mod live;
 mod logs;
 mod mover;

@@ -11,10 +11,12 @@ use model::error::{Error, Reason};
 use model::name::Uid;
 use model::object::ObjectRef;
 use model::observe::{
-    LogItem, LogMessage, LogsQuery, MAX_LOGS_REFS, UsageQuery, UsageSample, WatchUsageQuery,
+    JournalQuery, LogItem, LogMessage, LogsQuery, MAX_LOGS_REFS, UsageQuery, UsageSample,
+    WatchUsageQuery,
 };
 
 use super::folder::LogKey;
+use super::journal::{self, JournalStream};
 use super::logs::Logs;
 use super::read::{Crowd, ReadOptions};
 use super::usage;
@@ -116,6 +118,25 @@ impl Observe {
             heads: streams.into_iter().map(|s| (None, s)).collect(),
         };
         Ok(holding(places, try_unfold(merge, Merge::next)))
+    }
+
+    /// `Observe.Journal`. It is the node's: who may ask was decided by the method.
+    ///
+    /// # Errors
+    /// `INVALID_FIELD`, `LIMIT_EXCEEDED`.
+    pub async fn journal(
+        &self,
+        permit: Permit,
+        query: JournalQuery,
+    ) -> Result<JournalStream, Error> {
+        let place = self.readers.take(&permit.user().tenant, 1)?;
+        let items = journal::read(&self.logs, query).await?;
+        Ok(items
+            .map(move |item| {
+                let _held = &place;
+                item
+            })
+            .boxed())
     }
 
     /// `Observe.Usage`.

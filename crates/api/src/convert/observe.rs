@@ -8,8 +8,8 @@ use model::error::{Error, Result, Within};
 use model::name::Tenant;
 use model::object::{Kind, ObjectRef};
 use model::observe::{
-    GapReason, LogData, LogItem, LogMessage, LogsQuery, MAX_LOGS_REFS, Stream, Usage, UsageQuery,
-    UsageSample, WatchUsageQuery,
+    GapReason, JournalQuery, LogData, LogItem, LogMessage, LogsQuery, MAX_JOURNAL_MATCHES,
+    MAX_JOURNAL_TAIL, MAX_LOGS_REFS, Stream, Usage, UsageQuery, UsageSample, WatchUsageQuery,
 };
 use model::text::{check_count, check_length, check_printable};
 
@@ -22,6 +22,8 @@ use crate::runtime::v0::{ObjectRef as WireRef, Stream as WireStream};
 const MAX_USAGE_REFS: usize = 1000;
 /// The longest cursor, in bytes; the node makes shorter ones.
 const MAX_CURSOR: usize = 256;
+/// The longest match of `Journal`, in bytes.
+const MAX_MATCH: usize = 4096;
 /// The time from one answer of `WatchUsage` to the next where the request has none.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -132,6 +134,63 @@ fn to_reason(reason: GapReason) -> wire::log_gap::Reason {
         GapReason::DiskFull => wire::log_gap::Reason::DiskFull,
         GapReason::PowerLoss => wire::log_gap::Reason::PowerLoss,
         GapReason::IoError => wire::log_gap::Reason::IoError,
+    }
+}
+
+/// Checks the request of `Journal`.
+///
+/// # Errors
+/// `INVALID_FIELD`: more than [`MAX_JOURNAL_MATCHES`] matches, one that isn't `FIELD=VALUE`, a tail
+/// beyond [`MAX_JOURNAL_TAIL`], or a cursor that none was.
+pub fn journal(message: wire::JournalRequest) -> Result<JournalQuery> {
+    check_count("matches", message.matches.len(), MAX_JOURNAL_MATCHES)?;
+    let mut matches = Vec::new();
+    for (i, text) in message.matches.iter().enumerate() {
+        let field = format!("matches[{i}]");
+        check_length(&field, text, MAX_MATCH)?;
+        let Some((name, value)) = text.split_once('=').filter(|(name, _)| !name.is_empty()) else {
+            return Err(Error::invalid(field, "must be FIELD=VALUE"));
+        };
+        matches.push((name.to_owned(), value.as_bytes().to_vec()));
+    }
+    if message.tail.is_some_and(|tail| tail > MAX_JOURNAL_TAIL) {
+        let problem = format!("must be at most {MAX_JOURNAL_TAIL}");
+        return Err(Error::invalid("tail", problem));
+    }
+    let cursor = match message.cursor.as_str() {
+        "" => None,
+        text => Some(journal_offset(text)?),
+    };
+    Ok(JournalQuery {
+        matches,
+        since: maybe_timestamp("since", message.since.as_ref())?,
+        until: maybe_timestamp("until", message.until.as_ref())?,
+        tail: message.tail,
+        follow: message.follow,
+        cursor,
+    })
+}
+
+/// The cursor of a journal's entry is an offset, in hexadecimal digits behind a word.
+const CURSOR: &str = "journal.";
+
+fn journal_offset(text: &str) -> Result<u64> {
+    let digits = text.strip_prefix(CURSOR).filter(|it| it.len() <= 16);
+    let offset = digits.and_then(|it| u64::from_str_radix(it, 16).ok());
+    offset.ok_or_else(|| Error::invalid("cursor", "is none of the journal's"))
+}
+
+/// An entry of the journal, and the offset behind it.
+pub fn to_journal_entry(
+    time: model::time::Timestamp,
+    fields: Vec<(String, Vec<u8>)>,
+    behind: u64,
+) -> wire::JournalEntry {
+    let field = |(name, value)| wire::JournalField { name, value };
+    wire::JournalEntry {
+        time: Some(to_timestamp(time)),
+        fields: fields.into_iter().map(field).collect(),
+        cursor: format!("{CURSOR}{behind:x}"),
     }
 }
 

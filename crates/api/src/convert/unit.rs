@@ -3,7 +3,7 @@
 
 use model::error::Result;
 use model::signal::Signal;
-use model::unit::{FileChange, JobDone, JobMode, UnitDetail, UnitStatus};
+use model::unit::{FileChange, JobDone, JobMode, PresetMode, UnitDetail, UnitStatus};
 
 use super::scalar::{enumeration, maybe_parse, to_timestamp};
 use crate::schedule::v0 as wire;
@@ -20,6 +20,19 @@ pub fn mode(number: i32) -> Result<JobMode> {
         It::Isolate => JobMode::Isolate,
         It::IgnoreDependencies => JobMode::IgnoreDependencies,
         It::IgnoreRequirements => JobMode::IgnoreRequirements,
+    })
+}
+
+/// What presetting does.
+///
+/// # Errors
+/// `INVALID_FIELD`: this node doesn't know the number.
+pub fn preset_mode(number: i32) -> Result<PresetMode> {
+    use wire::UnitPresetMode as It;
+    Ok(match enumeration::<It>("mode", number)? {
+        It::Unspecified | It::Full => PresetMode::Full,
+        It::EnableOnly => PresetMode::EnableOnly,
+        It::DisableOnly => PresetMode::DisableOnly,
     })
 }
 

@@ -35,6 +35,20 @@ pub fn declare(own: &Tenant, message: wire::DeclareRequest) -> Result<Declare> {
     Ok(Declare { named, spec })
 }
 
+/// The request with its spec in the form that a status gives it back in: what says the same is the
+/// same. For a client that compares the two; `own` is the caller's tenant.
+///
+/// # Errors
+/// `INVALID_FIELD`: the node would refuse it.
+pub fn normal(own: &str, message: wire::DeclareRequest) -> Result<wire::DeclareRequest> {
+    let own: Tenant = parse("tenant", own)?;
+    let Declare { named, spec } = declare(&own, message.clone())?;
+    Ok(wire::DeclareRequest {
+        spec: Some(to_spec(named.name.as_str(), &spec)),
+        ..message
+    })
+}
+
 /// The most schedules of one page, and how many where the request doesn't say.
 const MAX_PAGE: u32 = 100;
 

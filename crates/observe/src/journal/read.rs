@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Reading the journal: its log, made into entries, those that match, with a cursor behind each.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::pin::Pin;
+
+use futures_util::StreamExt;
+use futures_util::stream::try_unfold;
+use model::error::Error;
+use model::observe::{JournalQuery, LogData, LogMessage, MAX_JOURNAL_TAIL};
+use model::time::Timestamp;
+
+use super::entry::Entry;
+use super::frame::Decoder;
+use super::key;
+use crate::logs::Logs;
+use crate::read::{LogReader, ReadOptions};
+
+/// How much of the log's end is looked at for the last entries, at first; then eight times as much.
+const FIRST_LOOK: u64 = 256 << 10;
+/// Bytes of last entries that are held.
+const MOST_HELD: usize = 64 << 20;
+/// An entry is stored at most so long after it was received, in nanoseconds: what is later than
+/// `until` by more ends the reading.
+const SLACK: u64 = 60_000_000_000;
+
+/// An entry, and the offset behind it.
+pub type JournalItem = (Entry, u64);
+/// Entries, in the order in which they came.
+pub type JournalStream =
+    Pin<Box<dyn futures_util::Stream<Item = Result<JournalItem, Error>> + Send>>;
+
+/// Whether a query takes an entry.
+fn takes(query: &JournalQuery, entry: &Entry) -> bool {
+    let mut fields: BTreeMap<&str, bool> = BTreeMap::new();
+    for (name, value) in &query.matches {
+        let is = entry
+            .fields
+            .iter()
+            .any(|(own, it)| own == name && it == value);
+        *fields.entry(name).or_default() |= is;
+    }
+    let in_time = query.since.is_none_or(|at| entry.time >= at)
+        && query.until.is_none_or(|at| entry.time <= at);
+    in_time && fields.values().all(|is| *is)
+}
+
+/// Whether nothing that follows an entry can match.
+fn is_passed(query: &JournalQuery, entry: &Entry) -> bool {
+    let late = |until: Timestamp| entry.time.0 > until.0.saturating_add(SLACK);
+    !query.follow && query.until.is_some_and(late)
+}
+
+/// What is read, and how far.
+struct Reading {
+    log: LogReader,
+    decoder: Decoder,
+    query: JournalQuery,
+    ready: VecDeque<JournalItem>,
+    over: bool,
+}
+
+impl Reading {
+    /// From an offset on. Where that isn't the log's beginning, the byte before it is read, too: is
+    /// it the end of an entry, another one begins there.
+    fn new(logs: &Logs, query: JournalQuery, from: u64) -> Result<Reading, Error> {
+        let options = ReadOptions {
+            follow: query.follow,
+            from: Some(from.saturating_sub(1)),
+            ..ReadOptions::default()
+        };
+        Ok(Reading {
+            log: logs.read(&key(), options)?,
+            decoder: Decoder::new(from == 0),
+            query,
+            ready: VecDeque::new(),
+            over: false,
+        })
+    }
+
+    async fn next(&mut self) -> Result<Option<JournalItem>, Error> {
+        loop {
+            if let Some(item) = self.ready.pop_front() {
+                return Ok(Some(item));
+            }
+            if self.over {
+                return Ok(None);
+            }
+            match self.log.next().await? {
+                Some((LogMessage::Data(data), _)) => self.take(&data),
+                Some((LogMessage::Gap(_), _)) => self.decoder.gap(),
+                Some((LogMessage::End, _)) | None => self.over = true,
+            }
+        }
+    }
+
+    fn take(&mut self, LogData { offset, data, .. }: &LogData) {
+        for (entry, behind) in self.decoder.take(*offset, data) {
+            self.over |= is_passed(&self.query, &entry);
+            if takes(&self.query, &entry) {
+                self.ready.push_back((entry, behind));
+            }
+        }
+    }
+}
+
+/// The offset of what was stored first since a time: entries are stored after they are received.
+async fn since(logs: &Logs, time: Timestamp) -> Result<u64, Error> {
+    let options = ReadOptions {
+        since: Some(time),
+        ..ReadOptions::default()
+    };
+    let mut log = logs.read(&key(), options)?;
+    match log.next().await? {
+        Some((LogMessage::Data(data), _)) => Ok(data.offset),
+        Some((LogMessage::Gap(gap), _)) => Ok(gap.offset),
+        Some((LogMessage::End, _)) | None => logs.end_offset(&key()).await,
+    }
+}
+
+/// The last entries that match, and the offset behind the last one that was looked at.
+async fn last(
+    logs: &Logs,
+    query: &JournalQuery,
+    count: usize,
+) -> Result<(VecDeque<JournalItem>, u64), Error> {
+    let end = logs.end_offset(&key()).await?;
+    let mut look = FIRST_LOOK;
+    loop {
+        let from = end.saturating_sub(look);
+        let stored = JournalQuery {
+            follow: false,
+            ..query.clone()
+        };
+        let mut reading = Reading::new(logs, stored, from)?;
+        let (mut held, mut bytes) = (VecDeque::new(), 0_usize);
+        while let Some((entry, behind)) = reading.next().await? {
+            bytes = bytes.saturating_add(entry.size());
+            held.push_back((entry, behind));
+            while held.len() > count || bytes > MOST_HELD {
+                let Some((gone, _)) = held.pop_front() else {
+                    break;
+                };
+                bytes = bytes.saturating_sub(gone.size());
+            }
+        }
+        if from == 0 || held.len() >= count {
+            return Ok((held, reading.decoder.boundary.unwrap_or(from)));
+        }
+        look = look.saturating_mul(8);
+    }
+}
+
+/// The entries that a query means.
+///
+/// # Errors
+/// `LIMIT_EXCEEDED`: too many logs are being read; the file system's refusal.
+pub(crate) async fn read(logs: &Logs, query: JournalQuery) -> Result<JournalStream, Error> {
+    if let (Some(tail), None) = (query.tail, query.cursor) {
+        let count = usize::try_from(tail.min(MAX_JOURNAL_TAIL)).unwrap_or(0);
+        let (held, end) = last(logs, &query, count).await?;
+        let stored = futures_util::stream::iter(held.into_iter().map(Ok));
+        if !query.follow {
+            return Ok(stored.boxed());
+        }
+        let more = Reading::new(logs, query, end)?;
+        return Ok(stored.chain(stream(more)).boxed());
+    }
+    let from = match (query.cursor, query.since) {
+        (Some(cursor), _) => cursor,
+        (None, Some(time)) => since(logs, time).await?,
+        (None, None) => 0,
+    };
+    Ok(stream(Reading::new(logs, query, from)?).boxed())
+}
+
+fn stream(reading: Reading) -> impl futures_util::Stream<Item = Result<JournalItem, Error>> + Send {
+    try_unfold(reading, |mut reading| async move {
+        Ok(reading.next().await?.map(|item| (item, reading)))
+    })
+}

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stories of the journal: real sockets, a real log, and senders that lie.
+
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::path::Path;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use model::observe::JournalQuery;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use tempfile::TempDir;
+
+use super::*;
+use crate::LogsConfig;
+
+/// Every sender is this unit's.
+struct Everybody;
+
+impl Owners for Everybody {
+    fn owner(&self, _: &str) -> BoxFuture<'_, Owner> {
+        let owner = Owner {
+            tenant: "system".to_owned(),
+            path: "system/web-1".to_owned(),
+            unit: Some("web.service".to_owned()),
+        };
+        Box::pin(async move { owner })
+    }
+}
+
+struct Bed {
+    folder: TempDir,
+    logs: Logs,
+    _journal: Journal,
+}
+
+async fn bed(limit: RateLimit) -> Bed {
+    let folder = tempfile::tempdir().unwrap();
+    let logs = Logs::start(&folder.path().join("logs"), LogsConfig::default()).unwrap();
+    let journal = start(folder.path(), &logs, limit).await;
+    Bed {
+        folder,
+        logs,
+        _journal: journal,
+    }
+}
+
+async fn start(folder: &Path, logs: &Logs, limit: RateLimit) -> Journal {
+    let config = JournalConfig {
+        folder: folder.join("journal"),
+        link: Some(folder.join("log")),
+        kernel: None,
+        max_bytes: 1 << 24,
+        limit,
+        boot_id: "b".repeat(32),
+    };
+    Journal::start(config, logs, Arc::new(Everybody))
+        .await
+        .unwrap()
+}
+
+impl Bed {
+    fn socket(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join("journal").join(name)
+    }
+
+    fn native(&self) -> UnixDatagram {
+        let socket = UnixDatagram::unbound().unwrap();
+        socket.connect(self.socket("socket")).unwrap();
+        socket
+    }
+
+    async fn entries(&self, query: JournalQuery) -> Vec<Entry> {
+        let mut stream = read(&self.logs, query).await.unwrap();
+        let mut entries = Vec::new();
+        while let Some(item) = stream.next().await {
+            entries.push(item.unwrap().0);
+        }
+        entries
+    }
+
+    /// All entries, once there are so many.
+    async fn all(&self, count: usize) -> Vec<Entry> {
+        for _ in 0..1000 {
+            let entries = self.entries(JournalQuery::default()).await;
+            if entries.len() >= count {
+                return entries;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        panic!("there were not {count} entries within five seconds");
+    }
+}
+
+fn text(entry: &Entry, name: &str) -> String {
+    String::from_utf8_lossy(entry.get(name).unwrap_or_default()).into_owned()
+}
+
+fn messages(entries: &[Entry]) -> Vec<String> {
+    entries.iter().map(|it| text(it, "MESSAGE")).collect()
+}
+
+#[tokio::test]
+async fn all_three_protocols_are_taken_and_signed() {
+    let bed = bed(RateLimit::default()).await;
+    let syslog = UnixDatagram::unbound().unwrap();
+    let link = bed.folder.path().join("log");
+    syslog
+        .send_to(b"<11>Nov 23 22:46:04 cron[5]: one", &link)
+        .unwrap();
+    bed.all(1).await;
+    bed.native().send(b"MESSAGE=two\nCODE_LINE=7\n").unwrap();
+    bed.all(2).await;
+    let mut stream = UnixStream::connect(bed.socket("stdout")).unwrap();
+    stream
+        .write_all(b"web\n\n6\n1\n0\n0\n0\n<4>three\nfour")
+        .unwrap();
+    drop(stream);
+    let entries = bed.all(4).await;
+    assert_eq!(messages(&entries), ["one", "two", "three", "four"]);
+    let transports: Vec<String> = entries.iter().map(|it| text(it, "_TRANSPORT")).collect();
+    assert_eq!(transports, ["syslog", "journal", "stdout", "stdout"]);
+    for entry in &entries {
+        assert_eq!(text(entry, "_PID"), std::process::id().to_string());
+        assert_eq!(text(entry, "_SYSTEMD_UNIT"), "web.service");
+        assert_eq!(text(entry, "_AURAE_PATH"), "system/web-1");
+        assert_eq!(text(entry, "_BOOT_ID"), "b".repeat(32));
+        assert!(!text(entry, "_EXE").is_empty() && !text(entry, "_COMM").is_empty());
+    }
+    assert_eq!(text(&entries[0], "SYSLOG_PID"), "5");
+    assert_eq!(text(&entries[1], "CODE_LINE"), "7");
+    assert_eq!(text(&entries[2], "PRIORITY"), "4");
+}
+
+#[tokio::test]
+async fn nobody_speaks_for_another_one() {
+    let bed = bed(RateLimit::default()).await;
+    let lie = b"MESSAGE=lie\n_PID=1\n_SYSTEMD_UNIT=ssh.service\n_UID=0\n__CURSOR=x\n";
+    bed.native().send(lie).unwrap();
+    let entries = bed.all(1).await;
+    let [entry] = entries.as_slice() else {
+        panic!("{entries:?}");
+    };
+    let units: Vec<_> = entry
+        .fields
+        .iter()
+        .filter(|it| it.0 == "_SYSTEMD_UNIT")
+        .collect();
+    assert_eq!(units.len(), 1);
+    assert_eq!(text(entry, "_SYSTEMD_UNIT"), "web.service");
+    assert_eq!(text(entry, "_PID"), std::process::id().to_string());
+    assert!(entry.get("__CURSOR").is_none());
+}
+
+/// Sends a descriptor and no bytes.
+fn send_file(bed: &Bed, file: &impl AsFd) {
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let files = [file.as_fd()];
+    assert!(control.push(SendAncillaryMessage::ScmRights(&files)));
+    let socket = bed.native();
+    rustix::net::sendmsg(&socket, &[], &mut control, SendFlags::empty()).unwrap();
+}
+
+fn memfd(text: &[u8], seals: rustix::fs::SealFlags) -> std::os::fd::OwnedFd {
+    let flags = rustix::fs::MemfdFlags::CLOEXEC | rustix::fs::MemfdFlags::ALLOW_SEALING;
+    let file = rustix::fs::memfd_create("message", flags).unwrap();
+    rustix::io::write(&file, text).unwrap();
+    rustix::fs::fcntl_add_seals(&file, seals).unwrap();
+    file
+}
+
+#[tokio::test]
+async fn a_large_message_comes_in_a_sealed_file_alone() {
+    use rustix::fs::SealFlags;
+    let bed = bed(RateLimit::default()).await;
+    let whole = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
+    // One that may change while it is read, and one that isn't a memfd.
+    send_file(&bed, &memfd(b"MESSAGE=unsealed\n", SealFlags::SHRINK));
+    let path = bed.folder.path().join("plain");
+    std::fs::write(&path, "MESSAGE=plain\n").unwrap();
+    send_file(&bed, &std::fs::File::open(&path).unwrap());
+    let large = memfd(b"", SealFlags::empty());
+    rustix::fs::ftruncate(&large, (LARGEST + 1) as u64).unwrap();
+    rustix::fs::fcntl_add_seals(&large, whole).unwrap();
+    send_file(&bed, &large);
+    let long = "x".repeat(300 << 10);
+    send_file(&bed, &memfd(format!("MESSAGE={long}\n").as_bytes(), whole));
+    bed.native().send(b"MESSAGE=last\n").unwrap();
+    let entries = bed.all(2).await;
+    assert_eq!(messages(&entries), [long.as_str(), "last"]);
+}
+
+#[tokio::test]
+async fn a_flood_is_cut_and_its_loss_is_told() {
+    let limit = RateLimit {
+        interval: Duration::from_millis(500),
+        burst: 10,
+        ..RateLimit::default()
+    };
+    let bed = bed(limit).await;
+    let socket = bed.native();
+    for number in 0..100 {
+        socket
+            .send(format!("MESSAGE={number}\n").as_bytes())
+            .unwrap();
+    }
+    let first = bed.all(10).await;
+    assert!(first.len() < 30, "{}", first.len());
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    socket.send(b"MESSAGE=after\n").unwrap();
+    let entries = bed.all(first.len() + 2).await;
+    let told = entries
+        .iter()
+        .find(|it| it.get("N_DROPPED").is_some())
+        .unwrap();
+    assert!(text(told, "MESSAGE").ends_with("messages from web.service"));
+    assert_eq!(text(entries.last().unwrap(), "MESSAGE"), "after");
+}
+
+#[tokio::test]
+async fn entries_are_found_by_matches_by_the_last_and_behind_a_cursor() {
+    let bed = bed(RateLimit::default()).await;
+    let socket = bed.native();
+    for number in 0..50 {
+        let message = format!("MESSAGE={number}\nPARITY={}\n", number % 2);
+        socket.send(message.as_bytes()).unwrap();
+    }
+    bed.all(50).await;
+    let odd = JournalQuery {
+        matches: vec![("PARITY".to_owned(), b"1".to_vec())],
+        ..JournalQuery::default()
+    };
+    assert_eq!(bed.entries(odd.clone()).await.len(), 25);
+    let last = JournalQuery {
+        tail: Some(3),
+        ..odd
+    };
+    assert_eq!(messages(&bed.entries(last).await), ["45", "47", "49"]);
+    let mut stream = read(&bed.logs, JournalQuery::default()).await.unwrap();
+    let (first, behind) = stream.next().await.unwrap().unwrap();
+    assert_eq!(text(&first, "MESSAGE"), "0");
+    let rest = JournalQuery {
+        cursor: Some(behind),
+        ..JournalQuery::default()
+    };
+    let rest = bed.entries(rest).await;
+    assert_eq!(
+        (rest.len(), text(&rest[0], "MESSAGE")),
+        (49, "1".to_owned())
+    );
+    // One that is in the midst of an entry is passed over up to the next.
+    let within = JournalQuery {
+        cursor: Some(behind + 3),
+        ..JournalQuery::default()
+    };
+    assert_eq!(text(&bed.entries(within).await[0], "MESSAGE"), "2");
+    let since = JournalQuery {
+        since: Some(first.time),
+        ..JournalQuery::default()
+    };
+    assert_eq!(bed.entries(since).await.len(), 50);
+}
+
+#[tokio::test]
+async fn who_follows_gets_what_comes() {
+    let bed = bed(RateLimit::default()).await;
+    bed.native().send(b"MESSAGE=old\n").unwrap();
+    bed.all(1).await;
+    let query = JournalQuery {
+        tail: Some(1),
+        follow: true,
+        ..JournalQuery::default()
+    };
+    let mut stream = read(&bed.logs, query).await.unwrap();
+    let next = stream.next().await.unwrap().unwrap();
+    assert_eq!(text(&next.0, "MESSAGE"), "old");
+    bed.native().send(b"MESSAGE=new\n").unwrap();
+    let wait = tokio::time::timeout(Duration::from_secs(5), stream.next());
+    let next = wait.await.unwrap().unwrap().unwrap();
+    assert_eq!(text(&next.0, "MESSAGE"), "new");
+}
+
+#[tokio::test]
+async fn another_daemon_goes_on_with_the_same_journal() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = || Logs::start(&folder.path().join("logs"), LogsConfig::default()).unwrap();
+    let say = |word: &str| {
+        let socket = UnixDatagram::unbound().unwrap();
+        let message = format!("MESSAGE={word}\n");
+        let path = folder.path().join("journal/socket");
+        socket.send_to(message.as_bytes(), path).unwrap();
+    };
+    let wait = async |logs: &Logs, count: usize| {
+        for _ in 0..1000 {
+            let mut stream = read(logs, JournalQuery::default()).await.unwrap();
+            let mut entries = Vec::new();
+            while let Some(item) = stream.next().await {
+                entries.push(item.unwrap().0);
+            }
+            if entries.len() >= count {
+                return messages(&entries);
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        panic!("there were not {count} entries within five seconds");
+    };
+    let logs = open();
+    let journal = start(folder.path(), &logs, RateLimit::default()).await;
+    say("one");
+    wait(&logs, 1).await;
+    drop(journal);
+    logs.stop().await.unwrap();
+    drop(logs);
+    let logs = open();
+    let _journal = start(folder.path(), &logs, RateLimit::default()).await;
+    say("two");
+    assert_eq!(wait(&logs, 2).await, ["one", "two"]);
+}
+
+#[tokio::test]
+async fn rsyslog_gets_what_comes_and_is_never_waited_for() {
+    let bed = bed(RateLimit::default()).await;
+    // Nobody reads it: its queue is full after some.
+    let rsyslog = UnixDatagram::bind(bed.socket("syslog")).unwrap();
+    let socket = UnixDatagram::unbound().unwrap();
+    let to = bed.socket("dev-log");
+    for number in 0..500 {
+        socket
+            .send_to(format!("<30>a: {number}").as_bytes(), &to)
+            .unwrap();
+    }
+    bed.all(500).await;
+    let mut buffer = [0; 100];
+    let length = rsyslog.recv(&mut buffer).unwrap();
+    assert_eq!(&buffer[..length], b"<30>a: 0");
+}
