@@ -20,7 +20,7 @@ enum Effect {
     Decides,
 }
 
-const ROWS: [(&str, Audience, Effect); 90] = [
+const ROWS: [(&str, Audience, Effect); 94] = [
     ("runtime.RunExecutable", Member, Changes),
     ("runtime.RunCell", Member, Changes),
     ("runtime.UpdateCell", Member, Changes),
@@ -36,6 +36,7 @@ const ROWS: [(&str, Audience, Effect); 90] = [
     ("runtime.Remove", Member, Changes),
     ("runtime.Attach", Member, Changes),
     ("observe.Logs", Member, Reads),
+    ("observe.Journal", Administrator, Reads),
     ("observe.Usage", Member, Reads),
     ("observe.WatchUsage", Member, Reads),
     ("identity.CreateUser", Administrator, Decides),
@@ -110,6 +111,9 @@ const ROWS: [(&str, Audience, Effect); 90] = [
     ("schedule.DisableUnits", Administrator, Decides),
     ("schedule.MaskUnits", Administrator, Decides),
     ("schedule.UnmaskUnits", Administrator, Decides),
+    ("schedule.PresetUnits", Administrator, Decides),
+    ("schedule.SetDefaultUnit", Administrator, Decides),
+    ("schedule.StartTransientUnit", Administrator, Changes),
     ("schedule.ReloadUnitFiles", Administrator, Changes),
 ];
 

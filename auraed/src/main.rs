@@ -16,6 +16,7 @@ mod daemon;
 mod declared;
 mod host;
 mod images;
+mod journal;
 mod listen;
 mod meters;
 mod net;

@@ -36,8 +36,8 @@ use crate::rpc::deadline::DefaultDeadline;
 use crate::rpc::node::ShutdownMode;
 use crate::rpc::server::Services;
 use crate::{
-    actions, boot, capacity, declared, host, images, listen, meters, net, other_cron, pods,
-    reserve, rpc, schedules, telemetry, units,
+    actions, boot, capacity, declared, host, images, journal, listen, meters, net, other_cron,
+    pods, reserve, rpc, schedules, telemetry, units,
 };
 
 /// The version that init gets, for its messages.
@@ -109,6 +109,8 @@ struct Parts {
     pods: Pods,
     schedules: Schedules,
     units: Units,
+    /// Its sockets are read for as long as this is there.
+    _journal: Option<observe::journal::Journal>,
     tenants: Tenants,
     runtime: Runtime,
     cell_network: CellNetwork,
@@ -163,7 +165,8 @@ impl Parts {
             images: &images,
         };
         let schedules = schedules::start(wiring).await.context("the schedules")?;
-        let units = units::start(&config.units, welcome, &store, &identity, &runtime)?;
+        let units = units::start(config, welcome, &store, &identity, &runtime)?;
+        let journal = journal::start(config, welcome, &logs, &runtime, &units).await;
         begin_retention(&runtime, &logs);
         tracing::info!(
             cells = adoption.cells,
@@ -182,6 +185,7 @@ impl Parts {
             pods,
             schedules,
             units,
+            _journal: journal,
             tenants,
             runtime,
             cell_network,

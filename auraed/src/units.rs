@@ -16,19 +16,28 @@ use crate::host;
 
 /// Starts it where the configuration asks for it.
 pub(crate) fn start(
-    config: &config::Units,
+    config: &config::Config,
     welcome: &Welcome,
     store: &Store,
     identity: &Arc<Identity>,
     runtime: &Runtime,
 ) -> anyhow::Result<Units> {
+    let run = &config.paths.run;
+    let config = &config.units;
     if !config.enabled {
         return Ok(Units::off());
     }
     let text = |path: &Path| path.display().to_string();
     let paths = match config.paths.is_empty() {
         true => SYSTEM.map(str::to_owned).to_vec(),
-        false => config.paths.iter().map(|path| text(path)).collect(),
+        false => {
+            // That of transient units is beside that of links until the next reboot.
+            let beside = config.runtime.parent().unwrap_or(Path::new("/run/systemd"));
+            let transient = std::iter::once(text(&beside.join("transient")));
+            transient
+                .chain(config.paths.iter().map(|path| text(path)))
+                .collect()
+        }
     };
     let first = match (config.default.as_str(), welcome.role) {
         ("", Role::Machine) => Some("default.target".to_owned()),
@@ -43,6 +52,8 @@ pub(crate) fn start(
         },
         first,
         boot_id: host::boot_id(),
+        run: run.join("sandboxes"),
+        sockets: run.join("units"),
     };
     Units::start(settings, store.clone(), identity.clone(), runtime.clone()).context("the units")
 }

@@ -15,7 +15,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use self::schema::Limits;
-pub(crate) use self::schema::{Boot, Config, Then, Units, is_reloadable};
+pub(crate) use self::schema::{Boot, Config, Then, is_reloadable};
 
 use self::layer::Layer;
 

@@ -21,6 +21,7 @@ pub(crate) struct Config {
     pub(crate) api: Api,
     pub(crate) limits: Limits,
     pub(crate) logs: Logs,
+    pub(crate) journal: Journal,
     pub(crate) images: Images,
     pub(crate) identity: Identity,
     pub(crate) runtime: Runtime,
@@ -98,6 +99,22 @@ pub(crate) struct Logs {
     pub(crate) max_age: Span,
     /// Of all executables together.
     pub(crate) node_max_size: ByteSize,
+}
+
+/// The sockets by which programs log: `/dev/log`, and those of systemd's journal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Journal {
+    /// Whether they are made. Where the daemon's init is PID 1 they are in any case.
+    pub(crate) enabled: bool,
+    /// Where. Empty: `/run/systemd/journal`, with the link `/dev/log`, and the kernel's messages
+    /// are taken.
+    pub(crate) folder: PathBuf,
+    /// Bytes of entries that are kept.
+    pub(crate) max_size: ByteSize,
+    /// Messages of one unit in `rate_interval`; more are dropped, and counted.
+    pub(crate) rate_burst: u32,
+    pub(crate) rate_interval: Span,
 }
 
 /// Where images come from, and how many are kept.
@@ -273,6 +290,18 @@ impl Default for Logs {
             max_size: ByteSize(1 << 30),
             max_age: seconds(30 * DAY),
             node_max_size: ByteSize(16 << 30),
+        }
+    }
+}
+
+impl Default for Journal {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            folder: PathBuf::new(),
+            max_size: ByteSize(1 << 30),
+            rate_burst: 10_000,
+            rate_interval: seconds(30),
         }
     }
 }

@@ -9,7 +9,7 @@ use api::observe::v0 as wire;
 use api::observe::v0::observe_server::Observe as Service;
 use api::status::to_status;
 use futures_util::StreamExt;
-use identity::{Effect, Identity, Permit, Reach};
+use identity::{Effect, Identity, Permit, Reach, Target};
 use model::error::Error;
 use model::name::Tenant;
 use model::object::ObjectRef;
@@ -63,6 +63,24 @@ impl Service for ObserveService {
         let items = self.observe.logs(permit, query).map_err(to_status)?;
         let items = items.map(|item| item.map(convert::to_logs_response).map_err(to_status));
         Ok(Response::new(until_expelled(items, caller.expelled())))
+    }
+
+    type JournalStream = Answers<wire::JournalEntry>;
+
+    async fn journal(&self, request: Request<wire::JournalRequest>) -> Answer<Self::JournalStream> {
+        let caller = Caller::of(&self.identity, &request, action::JOURNAL)?;
+        let query = convert::journal(request.into_inner()).map_err(to_status)?;
+        let permit = caller.permit(Target::own()).await?;
+        let entries = self
+            .observe
+            .journal(permit, query)
+            .await
+            .map_err(to_status)?;
+        let entries = entries.map(|item| {
+            let (entry, behind) = item.map_err(to_status)?;
+            Ok(convert::to_journal_entry(entry.time, entry.fields, behind))
+        });
+        Ok(Response::new(until_expelled(entries, caller.expelled())))
     }
 
     async fn usage(&self, request: Request<wire::UsageRequest>) -> Answer<wire::UsageResponse> {

@@ -11,7 +11,7 @@ use api::status::to_status;
 use identity::{Identity, Permit, Target};
 use model::error::Error;
 use model::unit::{FileVerb, Verb};
-use schedule::unit::{Units, named};
+use schedule::unit::{Transient, UnitName, Units, named};
 use tonic::{Request, Response, Status};
 
 use super::caller::Caller;
@@ -63,15 +63,20 @@ impl UnitService {
         if message.names.is_empty() {
             return Err(to_status(Error::invalid("names", "must name a unit")));
         }
-        let units = message.names.iter().enumerate();
-        let units = units.map(|(at, name)| named(&format!("names[{at}]"), name));
-        let units = units.collect::<Result<Vec<_>, _>>().map_err(to_status)?;
+        let units = all_named(&message.names)?;
         let changed = self
             .units
             .change_files(&permit, verb, units, message.runtime);
         let changed = changed.await.map_err(to_status)?;
         Ok(Response::new(convert::to_changes(changed)))
     }
+}
+
+/// The units that the words of a field `names` mean.
+fn all_named(names: &[String]) -> Result<Vec<UnitName>, Status> {
+    let units = names.iter().enumerate();
+    let units = units.map(|(at, name)| named(&format!("names[{at}]"), name));
+    units.collect::<Result<_, _>>().map_err(to_status)
 }
 
 #[tonic::async_trait]
@@ -136,10 +141,7 @@ impl Service for UnitService {
         request: Request<wire::ResetFailedUnitsRequest>,
     ) -> Answer<wire::ResetFailedUnitsResponse> {
         let (_, permit) = self.permit(&request, action::RESET_FAILED_UNITS).await?;
-        let names = &request.get_ref().names;
-        let units = names.iter().enumerate();
-        let units = units.map(|(at, name)| named(&format!("names[{at}]"), name));
-        let units = units.collect::<Result<Vec<_>, _>>().map_err(to_status)?;
+        let units = all_named(&request.get_ref().names)?;
         let reset = self.units.reset_failed(&permit, units);
         reset.await.map_err(to_status)?;
         Ok(Response::new(wire::ResetFailedUnitsResponse {}))
@@ -175,6 +177,51 @@ impl Service for UnitService {
     ) -> Answer<wire::UnitFilesResponse> {
         self.files(request, action::UNMASK_UNITS, FileVerb::Unmask)
             .await
+    }
+
+    async fn preset_units(
+        &self,
+        request: Request<wire::PresetUnitsRequest>,
+    ) -> Answer<wire::UnitFilesResponse> {
+        let (_, permit) = self.permit(&request, action::PRESET_UNITS).await?;
+        let message = request.into_inner();
+        let mode = convert::preset_mode(message.mode).map_err(to_status)?;
+        let units = all_named(&message.names)?;
+        let verb = FileVerb::Preset(mode);
+        let changed = self
+            .units
+            .change_files(&permit, verb, units, message.runtime);
+        let changed = changed.await.map_err(to_status)?;
+        Ok(Response::new(convert::to_changes(changed)))
+    }
+
+    async fn set_default_unit(
+        &self,
+        request: Request<wire::SetDefaultUnitRequest>,
+    ) -> Answer<wire::UnitFilesResponse> {
+        let (_, permit) = self.permit(&request, action::SET_DEFAULT_UNIT).await?;
+        let unit = named("name", &request.get_ref().name).map_err(to_status)?;
+        let changed = self
+            .units
+            .change_files(&permit, FileVerb::SetDefault, vec![unit], false);
+        let changed = changed.await.map_err(to_status)?;
+        Ok(Response::new(convert::to_changes(changed)))
+    }
+
+    async fn start_transient_unit(
+        &self,
+        request: Request<wire::StartTransientUnitRequest>,
+    ) -> Answer<wire::UnitJob> {
+        let (caller, permit) = self.permit(&request, action::START_TRANSIENT_UNIT).await?;
+        let message = request.into_inner();
+        let draft = Transient {
+            unit: named("name", &message.name).map_err(to_status)?,
+            text: message.text,
+            timer: Some(message.timer_text).filter(|text| !text.is_empty()),
+        };
+        let done = self.units.start_transient(&permit, draft, !message.no_wait);
+        let done = caller.unless_expelled(done).await?;
+        Ok(Response::new(convert::to_job(done)))
     }
 
     async fn reload_unit_files(

@@ -58,6 +58,7 @@ const EFFECTS: &[(&str, &[&str])] = &[
     ("runtime.Attach", &[LOGS]),
     (LOGS, &[]),
     ("observe.Usage", &[]),
+    ("observe.Journal", &[]),
     ("observe.WatchUsage", &[]),
     ("identity.CreateUser", &[]),
     ("identity.ListUsers", &[]),
@@ -144,6 +145,9 @@ const EFFECTS: &[(&str, &[&str])] = &[
     ("schedule.DisableUnits", &[]),
     ("schedule.MaskUnits", &[]),
     ("schedule.UnmaskUnits", &[]),
+    ("schedule.PresetUnits", &[]),
+    ("schedule.SetDefaultUnit", &[]),
+    ("schedule.StartTransientUnit", &[]),
     ("schedule.ReloadUnitFiles", &[]),
     // It ends the node, not objects one by one.
     ("node.Shutdown", &[]),

@@ -41,9 +41,11 @@ mod requests;
 mod required;
 mod schedule;
 mod schedule_many;
+mod sockets;
 mod stories;
 mod table;
 mod tenants;
+mod unit_sandbox;
 mod units;
 mod withdrawn;
 

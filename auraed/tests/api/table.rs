@@ -267,6 +267,11 @@ pub(crate) const ROWS: &[Row] = &[
         }
         .encode_to_vec()
     }),
+    node_wide(
+        "observe.Journal",
+        |_| observe::JournalRequest::default().encode_to_vec(),
+        true,
+    ),
     every_caller("identity.WhoAmI", |_| {
         identity::WhoAmIRequest {}.encode_to_vec()
     }),
@@ -704,6 +709,37 @@ pub(crate) const ROWS: &[Row] = &[
     node_wide("schedule.DisableUnits", |_| unit_files(), true),
     node_wide("schedule.MaskUnits", |_| unit_files(), true),
     node_wide("schedule.UnmaskUnits", |_| unit_files(), true),
+    node_wide(
+        "schedule.PresetUnits",
+        |_| {
+            let request = schedule::PresetUnitsRequest {
+                names: vec!["web".to_owned()],
+                ..Default::default()
+            };
+            request.encode_to_vec()
+        },
+        true,
+    ),
+    node_wide(
+        "schedule.SetDefaultUnit",
+        |_| {
+            let name = "web.target".to_owned();
+            schedule::SetDefaultUnitRequest { name }.encode_to_vec()
+        },
+        true,
+    ),
+    node_wide(
+        "schedule.StartTransientUnit",
+        |_| {
+            let request = schedule::StartTransientUnitRequest {
+                name: "run.service".to_owned(),
+                text: "[Service]\nExecStart=/bin/true\n".to_owned(),
+                ..Default::default()
+            };
+            request.encode_to_vec()
+        },
+        true,
+    ),
     node_wide(
         "schedule.ReloadUnitFiles",
         |_| schedule::ReloadUnitFilesRequest {}.encode_to_vec(),

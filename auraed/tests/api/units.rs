@@ -19,13 +19,13 @@ use crate::node::TestNode;
 const SOON: Duration = Duration::from_secs(60);
 
 /// A node that runs units, and its folders.
-struct Machine {
-    folder: TempDir,
-    node: TestNode,
+pub(crate) struct Machine {
+    pub(crate) folder: TempDir,
+    pub(crate) node: TestNode,
 }
 
 impl Machine {
-    fn start() -> Option<Machine> {
+    pub(crate) fn start() -> Option<Machine> {
         let folder = tempfile::tempdir().unwrap();
         for name in ["etc", "run", "lib"] {
             std::fs::create_dir(folder.path().join(name)).unwrap();
@@ -49,41 +49,41 @@ impl Machine {
         Some(Machine { folder, node })
     }
 
-    fn at(&self, name: &str) -> PathBuf {
+    pub(crate) fn at(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
     /// A unit's file; `OUT` in it: a file that its programs write to.
-    fn unit(&self, name: &str, text: &str) {
+    pub(crate) fn unit(&self, name: &str, text: &str) {
         let path = self.at("lib").join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         let out = self.at("out").display().to_string();
         std::fs::write(path, text.replace("OUT", &out)).unwrap();
     }
 
-    fn service(&self, name: &str, text: &str) {
+    pub(crate) fn service(&self, name: &str, text: &str) {
         self.unit(name, &format!("[Service]\n{text}\n"));
     }
 
     /// What its units have written.
-    fn out(&self) -> Vec<String> {
+    pub(crate) fn out(&self) -> Vec<String> {
         let text = std::fs::read_to_string(self.at("out")).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
 }
 
-fn units(person: &Person) -> UnitsClient<Channel> {
+pub(crate) fn units(person: &Person) -> UnitsClient<Channel> {
     UnitsClient::new(person.node.channel())
 }
 
-fn job(name: &str) -> wire::UnitJobRequest {
+pub(crate) fn job(name: &str) -> wire::UnitJobRequest {
     wire::UnitJobRequest {
         name: name.to_owned(),
         ..Default::default()
     }
 }
 
-async fn start(person: &Person, name: &str) -> wire::UnitJob {
+pub(crate) async fn start(person: &Person, name: &str) -> wire::UnitJob {
     units(person)
         .start_unit(job(name))
         .await
@@ -91,7 +91,7 @@ async fn start(person: &Person, name: &str) -> wire::UnitJob {
         .into_inner()
 }
 
-async fn stop(person: &Person, name: &str) -> wire::UnitJob {
+pub(crate) async fn stop(person: &Person, name: &str) -> wire::UnitJob {
     units(person)
         .stop_unit(job(name))
         .await
@@ -99,28 +99,28 @@ async fn stop(person: &Person, name: &str) -> wire::UnitJob {
         .into_inner()
 }
 
-async fn refused(person: &Person, name: &str) -> String {
+pub(crate) async fn refused(person: &Person, name: &str) -> String {
     let error = units(person).start_unit(job(name)).await.unwrap_err();
     from_status(&error).message
 }
 
-async fn get(person: &Person, name: &str) -> wire::UnitDetail {
+pub(crate) async fn get(person: &Person, name: &str) -> wire::UnitDetail {
     let name = name.to_owned();
     let request = wire::GetUnitRequest { name };
     units(person).get_unit(request).await.unwrap().into_inner()
 }
 
-async fn status(person: &Person, name: &str) -> wire::UnitStatus {
+pub(crate) async fn status(person: &Person, name: &str) -> wire::UnitStatus {
     get(person, name).await.status.unwrap()
 }
 
 /// `ActiveState`, `SubState`, `Result`.
-async fn state(person: &Person, name: &str) -> (String, String, String) {
+pub(crate) async fn state(person: &Person, name: &str) -> (String, String, String) {
     let status = status(person, name).await;
     (status.active, status.sub, status.result)
 }
 
-async fn until(
+pub(crate) async fn until(
     person: &Person,
     name: &str,
     what: &str,
@@ -152,12 +152,12 @@ async fn files(person: &Person, verb: &str, name: &str) -> Vec<wire::UnitFileCha
     answer.unwrap().into_inner().changes
 }
 
-fn kill(pid: u32) {
+pub(crate) fn kill(pid: u32) {
     let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
 }
 
-fn of(words: (&str, &str, &str)) -> (String, String, String) {
+pub(crate) fn of(words: (&str, &str, &str)) -> (String, String, String) {
     (words.0.to_owned(), words.1.to_owned(), words.2.to_owned())
 }
 
@@ -310,6 +310,226 @@ async fn units_outlive_their_daemon_and_the_next_one_goes_on() {
     machine.node.stop();
 }
 
+/// The pid in a file that a unit has written.
+async fn pid_in(machine: &Machine, name: &str) -> u32 {
+    let begun = Instant::now();
+    loop {
+        let text = std::fs::read_to_string(machine.at(name)).unwrap_or_default();
+        if let Ok(pid) = text.trim().parse() {
+            return pid;
+        }
+        assert!(begun.elapsed() < SOON, "{name} has no pid: {text:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+fn lives(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(')').map_or("", |(_, it)| it.trim_start());
+    !state.is_empty() && !state.starts_with('Z')
+}
+
+#[tokio::test]
+async fn what_a_stop_reaches_and_leaves_is_what_kill_mode_says() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    let administrator = machine.node.administrator().await;
+    // The main process ends by its signal; what it has started ignores that.
+    let script = "trap \"\" TERM; sleep 1000 & echo $! > OUT.left; trap - TERM; exec sleep 1000";
+    for (mode, stays) in [
+        ("control-group", false),
+        ("mixed", false),
+        ("process", true),
+        ("none", true),
+    ] {
+        let name = format!("{mode}.service");
+        let text = format!(
+            "KillMode={mode}\nTimeoutStopSec=1\nExecStart=/bin/sh -c '{script}'\n\
+             ExecStopPost=/bin/sh -c 'echo {mode} $SERVICE_RESULT >> OUT'"
+        );
+        machine.service(&name, &text);
+        let _ = std::fs::remove_file(machine.at("out.left"));
+        start(&administrator, &name).await;
+        let left = pid_in(&machine, "out.left").await;
+        let main = status(&administrator, &name).await.main_pid.unwrap();
+        assert_eq!(stop(&administrator, &name).await.result, "done");
+        assert_eq!(lives(left), stays, "{mode}");
+        assert_eq!(lives(main), mode == "none", "{mode}");
+        let words = status(&administrator, &name).await.message;
+        let named = words.contains(&format!("left behind: {left}"))
+            || words.contains(&format!(", {left} ("));
+        assert_eq!(named, stays, "{mode}: {words}");
+        assert_eq!(machine.out().last().unwrap(), &format!("{mode} success"));
+        // The next activation begins beside what is left.
+        start(&administrator, &name).await;
+        assert_eq!(lives(left), stays, "{mode}");
+        stop(&administrator, &name).await;
+    }
+    machine.node.stop();
+}
+
+#[tokio::test]
+async fn a_forking_service_is_followed_by_its_pid_file_and_by_no_strangers_number() {
+    let Some(mut machine) = Machine::start() else {
+        return;
+    };
+    let administrator = machine.node.administrator().await;
+    machine.service(
+        "forks.service",
+        "Type=forking\nPIDFile=OUT.pid\nRestart=on-failure\nRestartSec=100ms\n\
+         ExecStart=@/bin/sh called -c 'echo $0 >> OUT; sleep 1000 & echo $! > OUT.pid'",
+    );
+    assert_eq!(start(&administrator, "forks").await.result, "done");
+    let up = status(&administrator, "forks").await;
+    assert_eq!(up.main_pid, Some(pid_in(&machine, "out.pid").await));
+    assert_eq!(machine.out(), ["called"]);
+    machine.node.kill_daemon();
+    let administrator = machine.node.administrator().await;
+    assert_eq!(status(&administrator, "forks").await.main_pid, up.main_pid);
+    kill(up.main_pid.unwrap());
+    let again = until(&administrator, "forks", "restarted", |it| {
+        it.sub == "running" && it.activation == up.activation + 1
+    });
+    let again = again.await;
+    assert_ne!(again.main_pid, up.main_pid);
+    // A file that names another unit's process, or PID 1, names none.
+    for (name, number) in [("other", again.main_pid.unwrap()), ("one", 1)] {
+        machine.service(
+            &format!("{name}.service"),
+            &format!(
+                "Type=forking\nPIDFile=OUT.{name}\nTimeoutStartSec=1\nTimeoutStopSec=1\n\
+                 ExecStart=/bin/sh -c 'sleep 1000 & echo {number} > OUT.{name}'"
+            ),
+        );
+        assert_eq!(start(&administrator, name).await.result, "failed", "{name}");
+        let failed = status(&administrator, name).await;
+        assert_eq!((failed.main_pid, &*failed.result), (None, "timeout"));
+    }
+    assert!(lives(again.main_pid.unwrap()));
+    assert_eq!(stop(&administrator, "forks").await.result, "done");
+    assert!(!machine.at("out.pid").exists());
+    machine.node.stop();
+}
+
+/// What says a word to the socket of a unit.
+const SAY: &str = "use Socket; $| = 1;\n\
+    sub word { my ($text, $to) = @_; socket(my $s, AF_UNIX, SOCK_DGRAM, 0);\n\
+    send($s, $text, 0, pack_sockaddr_un($to // $ENV{NOTIFY_SOCKET})); }\n";
+
+#[tokio::test]
+async fn a_service_says_that_it_is_ready_and_lives_and_no_stranger_does_so_for_it() {
+    let Some(mut machine) = Machine::start() else {
+        return;
+    };
+    let administrator = machine.node.administrator().await;
+    let program = |name: &str, body: &str| {
+        let path = machine.at(&format!("{name}.pl"));
+        std::fs::write(&path, format!("{SAY}{body}")).unwrap();
+        path.display().to_string()
+    };
+    let says = program(
+        "says",
+        "select(undef, undef, undef, 0.3); word(\"STATUS=at work\\nREADY=1\\nX_OWN=1\");\n\
+         while (1) { select(undef, undef, undef, 0.2); word('WATCHDOG=1'); }\n",
+    );
+    machine.service(
+        "says.service",
+        &format!("Type=notify\nWatchdogSec=5\nExecStart=/usr/bin/perl {says}"),
+    );
+    let made: std::fs::Permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(machine.folder.path(), made).unwrap();
+    assert_eq!(start(&administrator, "says").await.result, "done");
+    let up = status(&administrator, "says").await;
+    assert_eq!((&*up.sub, &*up.message), ("running", "at work"));
+    // Another unit's process, a child where the main process alone may speak.
+    let socket = std::fs::read(format!("/proc/{}/environ", up.main_pid.unwrap())).unwrap();
+    let socket = String::from_utf8(socket).unwrap();
+    let socket = socket
+        .split('\0')
+        .find_map(|it| it.strip_prefix("NOTIFY_SOCKET="));
+    let stranger = program(
+        "stranger",
+        &format!("word(\"STOPPING=1\\nMAINPID=1\", '{}');\n", socket.unwrap()),
+    );
+    machine.service(
+        "stranger.service",
+        &format!("Type=oneshot\nExecStart=/usr/bin/perl {stranger}"),
+    );
+    assert_eq!(start(&administrator, "stranger").await.result, "done");
+    let child = program(
+        "child",
+        "if (fork() == 0) { word('READY=1'); exit 0; }\nsleep 1000;\n",
+    );
+    machine.service(
+        "child.service",
+        &format!(
+            "Type=notify\nTimeoutStartSec=2\nTimeoutStopSec=1\n\
+             ExecStart=/usr/bin/perl {child}"
+        ),
+    );
+    assert_eq!(start(&administrator, "child").await.result, "failed");
+    assert_eq!(status(&administrator, "child").await.result, "timeout");
+    let same = status(&administrator, "says").await;
+    assert_eq!((&same.main_pid, &*same.sub), (&up.main_pid, "running"));
+    // The next daemon hears it at the same address; who falls silent is ended.
+    machine.node.kill_daemon();
+    let administrator = machine.node.administrator().await;
+    let main = rustix::process::Pid::from_raw(i32::try_from(up.main_pid.unwrap()).unwrap());
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    assert_eq!(status(&administrator, "says").await.sub, "running");
+    rustix::process::kill_process(main.unwrap(), rustix::process::Signal::STOP).unwrap();
+    let ended = until(&administrator, "says", "ended", |it| it.active == "failed").await;
+    assert_eq!(ended.result, "watchdog");
+    machine.node.stop();
+}
+
+#[tokio::test]
+async fn a_job_goes_on_under_the_next_daemon() {
+    let Some(mut machine) = Machine::start() else {
+        return;
+    };
+    let administrator = machine.node.administrator().await;
+    machine.unit(
+        "first.service",
+        "[Service]\nType=oneshot\nRemainAfterExit=yes\n\
+         ExecStart=/bin/sh -c 'sleep 2; echo first >> OUT'\n\
+         ExecStop=/bin/sh -c 'sleep 2; echo down >> OUT'\n",
+    );
+    machine.unit(
+        "second.service",
+        "[Unit]\nRequires=first.service\nAfter=first.service\n\
+         [Service]\nExecStart=/bin/sh -c 'echo second >> OUT; exec sleep 1000'\n",
+    );
+    let unwaited = |name: &str| wire::UnitJobRequest {
+        no_wait: true,
+        ..job(name)
+    };
+    // The second one's start waits for the first one's.
+    let asked = units(&administrator).start_unit(unwaited("second")).await;
+    asked.unwrap();
+    until(&administrator, "first", "starting", |it| it.sub == "start").await;
+    machine.node.kill_daemon();
+    let administrator = machine.node.administrator().await;
+    until(&administrator, "second", "up", |it| it.sub == "running").await;
+    assert_eq!(machine.out(), ["first", "second"]);
+    // A restart that is at its stop starts again.
+    let asked = units(&administrator).restart_unit(unwaited("first")).await;
+    asked.unwrap();
+    until(&administrator, "first", "stopping", |it| it.sub == "stop").await;
+    machine.node.kill_daemon();
+    let administrator = machine.node.administrator().await;
+    until(&administrator, "second", "up again", |it| {
+        it.sub == "running" && it.activation == 2
+    })
+    .await;
+    assert_eq!(
+        machine.out(),
+        ["first", "second", "down", "first", "second"]
+    );
+    machine.node.stop();
+}
+
 #[tokio::test]
 async fn a_cycle_is_named_and_broken_and_a_masked_unit_is_not_started() {
     let Some(machine) = Machine::start() else {
@@ -407,13 +627,10 @@ async fn conditions_skip_assertions_fail_and_what_is_not_honoured_is_refused_by_
         "[Unit]\nAssertPathExists=/nowhere\n[Service]\nExecStart=/bin/sleep 1000\n",
     );
     assert_eq!(start(&administrator, "failed").await.result, "failed");
-    machine.service(
-        "sandboxed.service",
-        "ExecStart=/bin/true\nProtectSystem=strict",
-    );
+    machine.service("sandboxed.service", "ExecStart=/bin/true\nRootImage=/image");
     let words = refused(&administrator, "sandboxed").await;
     assert!(
-        words.contains("ProtectSystem") && words.contains("not honoured"),
+        words.contains("RootImage") && words.contains("not honoured"),
         "{words}"
     );
     machine.service(

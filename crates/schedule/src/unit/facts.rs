@@ -266,6 +266,11 @@ pub(crate) fn is_mount_point(path: &str) -> bool {
 
 /// Whether anything is at a path with patterns in its parts.
 pub(crate) fn globbed(pattern: &str) -> bool {
+    !matching(pattern).is_empty()
+}
+
+/// The files that a pattern names, in their order (glob(7)).
+pub(crate) fn matching(pattern: &str) -> Vec<String> {
     let mut found = vec![String::from("/")];
     for part in pattern.split('/').filter(|it| !it.is_empty()) {
         let mut next = Vec::new();
@@ -288,7 +293,8 @@ pub(crate) fn globbed(pattern: &str) -> bool {
                 }
             }
         }
+        next.sort();
         found = next;
     }
-    !found.is_empty()
+    found
 }

@@ -16,6 +16,7 @@ use units::name::UnitName;
 use super::manager::{self, Manager, Order};
 use super::runs::Runs;
 use super::table::Folders;
+use super::transient::Folder;
 
 /// What the unit manager is started with.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,6 +27,11 @@ pub struct Settings {
     pub first: Option<String>,
     /// Of this boot: what an earlier one has left is begun afresh.
     pub boot_id: String,
+    /// A folder for namespaces and the like, gone with the boot.
+    pub run: std::path::PathBuf,
+    /// Where the sockets are on which services say something of themselves: a folder that every
+    /// user of the machine may enter.
+    pub sockets: std::path::PathBuf,
 }
 
 /// The handle of the unit manager; cheap to clone.
@@ -33,6 +39,8 @@ pub struct Settings {
 pub struct Units {
     /// `None`: the node runs no units.
     orders: Option<mpsc::Sender<Order>>,
+    /// Where the files of transient units are.
+    pub(super) transient: Arc<Folder>,
 }
 
 /// The unit that a word means.
@@ -46,7 +54,10 @@ pub fn named(field: &str, word: &str) -> Result<UnitName, Error> {
 impl Units {
     /// A node that runs no units.
     pub fn off() -> Units {
-        Units { orders: None }
+        Units {
+            orders: None,
+            transient: Arc::default(),
+        }
     }
 
     /// Starts the manager; what an earlier daemon has begun goes on.
@@ -61,23 +72,37 @@ impl Units {
     ) -> Result<Units, Error> {
         let first = settings.first.as_deref().filter(|it| !it.is_empty());
         let first = first.map(|it| named("units.default", it)).transpose()?;
+        let transient = Arc::new(Folder::beside(&settings.folders));
         let (manager, orders) = Manager::new(manager::Beginning {
             folders: settings.folders,
             first,
             boot_id: settings.boot_id,
+            run: settings.run,
+            sockets: settings.sockets,
             store,
             runs: Runs::new(runtime, identity),
         });
         tokio::spawn(manager.run());
-        Ok(Units {
+        let units = Units {
             orders: Some(orders),
-        })
+            transient,
+        };
+        units.tidy();
+        Ok(units)
     }
 
     async fn ask<T>(
         &self,
         // The decision was about the method: units are the node's, and no tenant's.
         _: &Permit,
+        order: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> Order,
+    ) -> Result<T, Error> {
+        self.ask_by_itself(order).await
+    }
+
+    /// The same for what the node does without a call.
+    pub(super) async fn ask_by_itself<T>(
+        &self,
         order: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> Order,
     ) -> Result<T, Error> {
         let Some(orders) = &self.orders else {
@@ -177,6 +202,23 @@ impl Units {
     ) -> Result<Vec<FileChange>, Error> {
         self.ask(permit, |reply| Order::Files(verb, units, runtime, reply))
             .await
+    }
+
+    /// The unit whose executables have that label ([`super::UNIT`]); `None`: none that is loaded.
+    pub async fn of_label(&self, label: &str) -> Option<String> {
+        let plain = format!("{label}.service");
+        if !label.contains("--") {
+            return Some(plain);
+        }
+        let list = self.ask_by_itself(|reply| Order::List(false, reply)).await;
+        let names = list.ok()?.into_iter().map(|it| it.name);
+        let mut named = names.filter(|it| {
+            let own = UnitName::parse(it)
+                .ok()
+                .and_then(|it| super::name::label(&it).ok());
+            own.is_some_and(|it| it.as_str() == label)
+        });
+        named.next()
     }
 
     /// Reads all unit files again.

@@ -9,10 +9,10 @@ use units::name::{UnitName, UnitType};
 use units::unit::Unit;
 use units::verify::verify;
 
-use super::steps::Phase;
+use super::socket::pass::by_streams;
 
 /// The fields under which `units::table` keeps what is honoured whatever its value.
-const HONOURED: [&str; 104] = [
+const HONOURED: [&str; 226] = [
     // [Unit]
     "Description",
     "Documentation",
@@ -67,6 +67,13 @@ const HONOURED: [&str; 104] = [
     "RestartPreventExitStatus",
     "RestartForceExitStatus",
     "SuccessExitStatus",
+    "PIDFile",
+    "FileDescriptorStoreMax",
+    "GuessMainPID",
+    "ExitType",
+    "NotifyAccess",
+    "WatchdogSec",
+    "TimeoutAbortSec",
     // [Timer]
     "Clocks",
     "Persistent",
@@ -74,6 +81,57 @@ const HONOURED: [&str; 104] = [
     "RandomizedDelaySec",
     "FixedRandomDelay",
     "AccuracySec",
+    // [Socket]
+    "Listen",
+    "SocketProtocol",
+    "BindIPv6Only",
+    "Backlog",
+    "BindToDevice",
+    "ExecStopPre",
+    "SocketUser",
+    "SocketGroup",
+    "SocketMode",
+    "DirectoryMode",
+    "Accept",
+    "FlushPending",
+    "Writable",
+    "MaxConnections",
+    "MaxConnectionsPerSource",
+    "KeepAlive",
+    "KeepAliveTimeSec",
+    "KeepAliveIntervalSec",
+    "KeepAliveProbes",
+    "DeferAcceptSec",
+    "NoDelay",
+    "Priority",
+    "ReceiveBuffer",
+    "SendBuffer",
+    "IPTOS",
+    "IPTTL",
+    "Mark",
+    "PipeSize",
+    "FreeBind",
+    "Transparent",
+    "Broadcast",
+    "PassCredentials",
+    "PassSecurity",
+    "PassPacketInfo",
+    "Timestamping",
+    "TCPCongestion",
+    "ReusePort",
+    "MessageQueueMaxMessages",
+    "MessageQueueMessageSize",
+    "RemoveOnStop",
+    "Symlinks",
+    "FileDescriptorName",
+    "Service",
+    "TriggerLimitIntervalSec",
+    "TriggerLimitBurst",
+    "Sockets",
+    "NonBlocking",
+    // [Path]
+    "Watches",
+    "MakeDirectory",
     // systemd.exec(5)
     "WorkingDirectory",
     "User",
@@ -86,6 +144,7 @@ const HONOURED: [&str; 104] = [
     "EnvironmentFile",
     "UnsetEnvironment",
     "NoNewPrivileges",
+    "IgnoreSIGPIPE",
     "CPUAffinity",
     "CapabilityBoundingSet",
     "AmbientCapabilities",
@@ -116,8 +175,74 @@ const HONOURED: [&str; 104] = [
     "LogsDirectoryMode",
     "ConfigurationDirectory",
     "ConfigurationDirectoryMode",
+    // systemd.exec(5), the sandbox: `super::sandbox`
+    "RootDirectory",
+    "MountAPIVFS",
+    "ReadWritePaths",
+    "ReadOnlyPaths",
+    "InaccessiblePaths",
+    "ExecPaths",
+    "NoExecPaths",
+    "BindPaths",
+    "BindReadOnlyPaths",
+    "TemporaryFileSystem",
+    "PrivateTmp",
+    "PrivateDevices",
+    "PrivateNetwork",
+    "PrivateUsers",
+    "PrivateMounts",
+    "PrivateIPC",
+    "ProtectKernelTunables",
+    "ProtectKernelModules",
+    "ProtectKernelLogs",
+    "ProtectClock",
+    "ProtectControlGroups",
+    "ProtectHostname",
+    "ProtectSystem",
+    "ProtectHome",
+    "ProtectProc",
+    "ProcSubset",
+    "NetworkNamespacePath",
+    "IPCNamespacePath",
+    "JoinsNamespaceOf",
+    "MountFlags",
+    "SystemCallFilter",
+    "SystemCallArchitectures",
+    "SystemCallErrorNumber",
+    "SystemCallLog",
+    "MemoryDenyWriteExecute",
+    "RestrictNamespaces",
+    "RestrictRealtime",
+    "RestrictSUIDSGID",
+    "RestrictAddressFamilies",
+    "LockPersonality",
+    "SecureBits",
+    "NUMAPolicy",
+    "NUMAMask",
+    "AppArmorProfile",
+    "SELinuxContext",
+    "SmackProcessLabel",
+    "DevicePolicy",
+    "DeviceAllow",
     // systemd.kill(5), systemd.resource-control(5)
+    "KillMode",
     "KillSignal",
+    "RestartKillSignal",
+    "FinalKillSignal",
+    "WatchdogSignal",
+    "SendSIGHUP",
+    "SendSIGKILL",
+    "MemoryMin",
+    "MemoryLow",
+    "MemorySwapMax",
+    "MemoryLimit",
+    "IOWeight",
+    "IOReadBandwidthMax",
+    "IOWriteBandwidthMax",
+    "IOReadIOPSMax",
+    "IOWriteIOPSMax",
+    "AllowedCPUs",
+    "AllowedMemoryNodes",
     "MemoryMax",
     "MemoryHigh",
     "TasksMax",
@@ -129,20 +254,18 @@ const HONOURED: [&str; 104] = [
 fn is_as_it_is(unit: &Unit, field: &str) -> bool {
     let settings = &unit.settings;
     match field {
-        "Type" => settings
-            .word("Type")
-            .is_none_or(|it| matches!(it, "simple" | "exec" | "oneshot" | "idle")),
-        "KillMode" => settings.word("KillMode") == Some("control-group"),
-        "SendSIGKILL" => settings.flag("SendSIGKILL") == Some(true),
-        "GuessMainPID" => true,
+        "Type" => settings.word("Type") != Some("dbus"),
         // What is printed goes to the unit's log.
-        "StandardOutput" => settings
-            .text(field)
-            .is_some_and(|it| it.starts_with("journal")),
+        "StandardOutput" => {
+            settings
+                .text(field)
+                .is_some_and(|it| it.starts_with("journal") || it == "socket")
+                || (settings.text(field) == Some("inherit") && by_streams(settings))
+        }
         "StandardError" => settings
             .text(field)
-            .is_some_and(|it| it == "inherit" || it.starts_with("journal")),
-        "StandardInput" => settings.text(field) == Some("null"),
+            .is_some_and(|it| matches!(it, "inherit" | "socket") || it.starts_with("journal")),
+        "StandardInput" => matches!(settings.text(field), Some("null" | "socket")),
         "MemoryAccounting" | "TasksAccounting" | "CPUAccounting" | "IOAccounting" => true,
         // It orders; where processes are is the node's.
         "Slice" => false,
@@ -179,10 +302,12 @@ fn unsupported(unit: &Unit) -> Vec<Finding> {
         return found;
     }
     let kind = unit.kind();
-    if matches!(
-        kind,
-        UnitType::Socket | UnitType::Path | UnitType::Automount | UnitType::Swap
-    ) {
+    if kind == UnitType::Socket
+        && let Some((directive, message)) = super::socket::rules::wrong(unit)
+    {
+        found.push(error(directive, message));
+    }
+    if matches!(kind, UnitType::Automount | UnitType::Swap) {
         found.push(error(
             "",
             format!("{kind} units are not run yet; it is not started"),
@@ -192,35 +317,10 @@ fn unsupported(unit: &Unit) -> Vec<Finding> {
         return found;
     }
     let (service, _) = units::service::Service::of(unit, units::service::Defaults::default());
-    let honoured = matches!(
-        service.kind,
-        units::service::Type::Simple
-            | units::service::Type::Exec
-            | units::service::Type::Oneshot
-            | units::service::Type::Idle
-    );
-    if !honoured {
-        let word = unit.settings.word("Type").unwrap_or("dbus");
-        let message = format!("Type={word} is not honoured yet; the unit is not started");
-        found.push(error("Type", message));
-    }
-    let most = model::executable::MAX_STOP_GRACE;
-    let longer = |micros: u64| std::time::Duration::from_micros(micros) > most;
-    if service.stop_timeout.micros().is_none_or(longer) {
-        let seconds = most.as_secs();
-        let message = format!("a stop takes {seconds} s at most here; then it is killed");
-        found.push(Finding {
-            severity: Severity::Warning,
-            ..error("TimeoutStopSec", message)
-        });
-    }
-    for phase in Phase::ALL {
-        for command in unit.settings.commands(phase.directive()) {
-            if command.argv0.is_some() {
-                let message = "`@` is not honoured yet; the unit is not started".to_owned();
-                found.push(error(phase.directive(), message));
-            }
-        }
+    if service.kind == units::service::Type::Dbus {
+        let message = "Type=dbus is not honoured yet: nobody here watches the names of the bus; \
+                       the unit is not started";
+        found.push(error("Type", message.to_owned()));
     }
     found
 }
@@ -256,19 +356,11 @@ mod tests {
     #[test]
     fn what_would_leave_rights_stops_a_unit_and_other_things_are_told() {
         for (text, part) in [
-            (
-                "ProtectSystem=strict",
-                "error: ProtectSystem: is not honoured",
-            ),
-            ("PrivateTmp=yes", "error: PrivateTmp"),
+            ("RootImage=/x", "error: RootImage: is not honoured"),
             ("DynamicUser=yes", "error: DynamicUser"),
-            ("Type=notify", "Type=notify is not honoured yet"),
-            ("ExecStartPre=@/bin/x y", "`@` is not honoured"),
-            ("WatchdogSec=5", "warning: WatchdogSec"),
-            ("SendSIGKILL=no", "warning: SendSIGKILL"),
-            ("TimeoutStopSec=2h", "warning: TimeoutStopSec"),
-            ("TimeoutStopSec=0", "warning: TimeoutStopSec"),
-            ("KillMode=process", "warning: KillMode"),
+            ("Type=dbus\nBusName=org.x", "Type=dbus is not honoured yet"),
+            ("BusName=org.x", "Type=dbus is not honoured yet"),
+            ("OOMPolicy=kill", "warning: OOMPolicy"),
             ("StandardOutput=file:/x", "warning: StandardOutput"),
         ] {
             let said = said(text);
@@ -276,8 +368,13 @@ mod tests {
         }
         for text in [
             "KillMode=control-group",
+            "KillMode=process\nSendSIGKILL=no\nSendSIGHUP=yes\nFinalKillSignal=SIGQUIT",
+            "Type=forking\nPIDFile=/run/x.pid\nGuessMainPID=no",
+            "Type=notify\nWatchdogSec=5\nNotifyAccess=all\nTimeoutStopSec=infinity",
+            "ExecStartPre=@/bin/x y",
             "StandardOutput=journal",
-            "PrivateTmp=no",
+            "PrivateTmp=yes",
+            "ProtectSystem=strict",
             "Nice=5",
         ] {
             assert_eq!(said(text), Vec::<String>::new(), "{text}");

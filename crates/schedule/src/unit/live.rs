@@ -9,6 +9,8 @@ use units::depend::{Dependency, Graph};
 use units::job::{Activity, Load, World};
 use units::name::{UnitName, UnitType};
 
+use super::path;
+use super::socket::state as socket;
 use super::steps::{Outcome, service, timer};
 use super::table::Table;
 
@@ -18,6 +20,8 @@ use super::table::Table;
 pub(crate) enum Machine {
     Service(service::State),
     Timer(timer::State),
+    Socket(socket::State),
+    Path(path::State),
     /// A target, a slice, or something of the machine's that is there or not.
     Plain(bool),
 }
@@ -55,6 +59,18 @@ pub(crate) struct Live {
     /// The main process.
     #[serde(default)]
     pub(crate) main_pid: Option<u32>,
+    /// What its commands share: of which activation, and by which key.
+    #[serde(default)]
+    pub(crate) shared: Option<(u64, String)>,
+    /// Of its last activation: `$INVOCATION_ID`.
+    #[serde(default)]
+    pub(crate) invocation: String,
+    /// What it says of itself (`STATUS=`).
+    #[serde(default)]
+    pub(crate) said: Option<String>,
+    /// The unit whose end has asked for it last (`$MONITOR_UNIT`).
+    #[serde(default)]
+    pub(crate) monitored: Option<String>,
 }
 
 impl Live {
@@ -62,6 +78,8 @@ impl Live {
         let machine = match kind {
             UnitType::Service => Machine::Service(service::State::default()),
             UnitType::Timer => Machine::Timer(timer::State::default()),
+            UnitType::Socket => Machine::Socket(socket::State::default()),
+            UnitType::Path => Machine::Path(path::State::default()),
             _ => Machine::Plain(false),
         };
         Live {
@@ -76,12 +94,18 @@ impl Live {
             words: String::new(),
             failed: None,
             main_pid: None,
+            shared: None,
+            invocation: String::new(),
+            said: None,
+            monitored: None,
         }
     }
 
     pub(crate) fn activity(&self) -> Activity {
         let own = match &self.machine {
             Machine::Service(state) => state.sub.activity(),
+            Machine::Socket(state) => state.sub.activity(),
+            Machine::Path(state) => state.sub.activity(),
             Machine::Timer(state) if state.active => Activity::Active,
             Machine::Plain(true) => Activity::Active,
             Machine::Timer(_) | Machine::Plain(false) => Activity::Inactive,
@@ -99,6 +123,8 @@ impl Live {
         }
         match &self.machine {
             Machine::Service(state) => state.sub.as_str(),
+            Machine::Socket(state) => state.sub.as_str(),
+            Machine::Path(state) => state.sub.as_str(),
             Machine::Timer(state) => match (state.active, state.running) {
                 (false, _) => "dead",
                 (true, true) => "running",
@@ -121,6 +147,8 @@ impl Live {
         match (&self.machine, self.failed) {
             (_, Some(outcome)) => outcome,
             (Machine::Service(state), None) => state.result,
+            (Machine::Socket(state), None) => state.result,
+            (Machine::Path(state), None) => state.result,
             _ => Outcome::Success,
         }
     }
@@ -146,7 +174,7 @@ impl Live {
                 state.next_boot.take_if(|at| passed(at, now.boot));
                 state.next_real.take_if(|at| passed(at, now.real));
             }
-            Machine::Plain(_) => {}
+            Machine::Socket(_) | Machine::Path(_) | Machine::Plain(_) => {}
         }
     }
 

@@ -13,19 +13,29 @@
 //! Files say what is enabled and masked, the runtime what runs; a row only how far a unit was.
 
 mod accounts;
+mod cells;
 mod disk;
 mod facts;
+mod fdstore;
 mod handle;
 mod honour;
+mod kept;
 mod live;
 mod manager;
 mod name;
+mod notify;
+mod path;
 mod program;
 mod runs;
+mod sandbox;
+mod socket;
 mod steps;
 mod table;
+mod transient;
 
 pub use handle::{Settings, Units, named};
 pub use runs::UNIT;
 pub use table::Folders;
+pub use transient::Transient;
 pub use units::load::SYSTEM;
+pub use units::name::UnitName;

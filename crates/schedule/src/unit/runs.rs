@@ -1,37 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the manager does by the runtime: a command of a unit is an executable of the cell `system`,
-//! which shares every namespace of the node. Each act has a permit of the node's own, as
-//! `boot.run` has; it is on record in the audit.
+//! What the manager does by the runtime: a unit's activation is a light cell in the cell `system`,
+//! which shares every namespace of the node, and its commands are executables in it. Each act has a
+//! permit of the node's own, as `boot.run` has; it is on record in the audit.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use identity::{Effect, Identity};
-use model::cell::{self, Namespace};
 use model::error::{Error, Reason};
 use model::executable::ExecutableSpec;
 use model::exit::How;
 use model::label::Labels;
 use model::name::{InvalidName, ObjectPath, Tenant};
-use model::object::{Kind, ObjectRef};
-use model::request::{RunCell, RunExecutable, SendSignal, Stop, WaitFor};
+use model::object::ObjectRef;
+use model::request::{Remove, RunExecutable, SendSignal, WaitFor};
+use model::resources::Resources;
 use model::signal::Signal;
 use model::status::Object;
-use runtime::Runtime;
+use runtime::{Extras, Runtime};
 use units::name::UnitName;
 
+use super::cells::MANAGER;
 use super::name;
 use super::steps::{End, Step};
-use crate::effects::{REMOVE, RUN_CELL, RUN_EXECUTABLE, STOP};
+use crate::effects::{REMOVE, RUN_EXECUTABLE, STOP};
 
 /// The label of what runs for a unit: what its cells are called by.
 pub const UNIT: &str = "schedule.aurae/unit";
 /// The cell of all units.
-const CELL: &str = "system";
-/// The label's value of that cell itself.
-const MANAGER: &str = "units";
-/// Between two tries to end a command.
+pub(super) const CELL: &str = "system";
+/// Between two tries to end what is to be killed.
 const AGAIN: Duration = Duration::from_secs(2);
 /// Commands of all units that are begun at the same time.
 const STARTS: usize = 16;
@@ -42,10 +41,16 @@ pub(crate) struct Runs {
     pub(crate) runtime: Runtime,
     pub(crate) identity: Arc<Identity>,
     /// Held while the cell is made.
-    making: Arc<tokio::sync::Mutex<()>>,
+    pub(super) making: Arc<tokio::sync::Mutex<()>>,
     /// Commands that are begun at the same time; more wait.
     starts: Arc<tokio::sync::Semaphore>,
+    /// Of each unit the last activation that has asked for its cell. Held while that is made or
+    /// ended.
+    latest: Arc<std::sync::Mutex<BTreeMap<UnitName, Latest>>>,
 }
+
+/// The number of an activation, and who makes or ends its cell now.
+pub(super) type Latest = Arc<tokio::sync::Mutex<u64>>;
 
 /// A command of an activation of a unit.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -55,25 +60,33 @@ pub(crate) struct Run {
     pub(crate) step: Step,
 }
 
-fn parsed(text: &str) -> Result<ObjectPath, Error> {
+pub(super) fn parsed(text: &str) -> Result<ObjectPath, Error> {
     let broken = |e: InvalidName| Error::internal(format!("{text} is no path: {e}"));
     text.parse().map_err(broken)
 }
 
+/// The cell of a unit's activations: `system/nginx`.
+pub(crate) fn cell_of(unit: &UnitName) -> Result<ObjectPath, Error> {
+    parsed(&format!("{CELL}/{}", name::label(unit)?))
+}
+
 impl Run {
-    /// Where it runs: `system/nginx-3`, `system/nginx-3-start-pre-1`.
+    /// Where it runs: `system/nginx/main-3`, `system/nginx/start-pre-3-1`; the second command of
+    /// the second reload of the third activation is `system/nginx/reload-3-1-r1`.
     pub(crate) fn path(&self) -> Result<ObjectPath, Error> {
-        let label = name::label(&self.unit)?;
         let (number, step) = (self.activation, self.step);
-        let mut word = match (step.phase, step.index) {
-            (super::steps::Phase::Start, 0) => String::new(),
-            (phase, 0) => format!("-{}", phase.word()),
-            (phase, index) => format!("-{}-{index}", phase.word()),
+        let word = match step.phase {
+            super::steps::Phase::Start => "main",
+            phase => phase.word(),
         };
+        let mut word = format!("{word}-{number}");
+        if step.index > 0 {
+            word.push_str(&format!("-{}", step.index));
+        }
         if step.round > 0 {
             word.push_str(&format!("-r{}", step.round));
         }
-        parsed(&format!("{CELL}/{label}-{number}{word}"))
+        parsed(&format!("{}/{word}", cell_of(&self.unit)?))
     }
 }
 
@@ -84,56 +97,79 @@ impl Runs {
             identity,
             making: Arc::default(),
             starts: Arc::new(tokio::sync::Semaphore::new(STARTS)),
+            latest: Arc::default(),
         }
     }
 
-    /// The cell of all units, made where it isn't there.
-    async fn cell(&self) -> Result<(), Error> {
-        let path = parsed(CELL)?;
-        let is_there = || {
-            let seen = self.runtime.seen(&Tenant::system(), &path)?;
-            (!seen.state().is_final()).then_some(seen)
-        };
-        let _one_at_a_time = self.making.lock().await;
-        if let Some(seen) = is_there() {
-            return match seen.meta().labels.get(crate::OWNER) == Some(MANAGER) {
-                true => Ok(()),
-                false => Err(Error::new(
-                    Reason::AlreadyExists,
-                    format!("the cell {CELL} of the tenant system is somebody else's"),
-                )
-                .hint("stop it: units run in it")),
-            };
+    pub(super) fn latest(&self, unit: &UnitName) -> Latest {
+        let all = self.latest.lock();
+        let mut all = all.unwrap_or_else(std::sync::PoisonError::into_inner);
+        all.entry(unit.clone()).or_default().clone()
+    }
+
+    /// The processes that live in the cell of a unit.
+    pub(crate) fn processes(&self, unit: &UnitName) -> Vec<i32> {
+        match (self.living(unit), cell_of(unit)) {
+            (Some(_), Ok(path)) => self.runtime.processes_in(&Tenant::system(), &path),
+            _ => Vec::new(),
         }
-        let shared = cell::Draft {
-            share: Namespace::ALL.into_iter().collect(),
-            ..Default::default()
+    }
+
+    /// Whether a process is one of a unit's at this moment.
+    pub(crate) fn is_of(&self, unit: &UnitName, pid: i32) -> bool {
+        cell_of(unit).is_ok_and(|path| self.runtime.is_process_in(&Tenant::system(), &path, pid))
+    }
+
+    /// Resolves when no process lives in the cell of a unit.
+    pub(crate) async fn emptied(&self, unit: &UnitName) {
+        if let Ok(path) = cell_of(unit) {
+            self.runtime.emptied(&Tenant::system(), &path).await;
+        }
+    }
+
+    /// Signals every process of a unit.
+    pub(crate) async fn signal_unit(&self, unit: &UnitName, signal: Signal) -> Result<(), Error> {
+        let Some(object) = self.living(unit) else {
+            return Ok(());
         };
-        let label = BTreeMap::from([(crate::OWNER.to_owned(), MANAGER.to_owned())]);
-        let request = RunCell {
-            tenant: Tenant::system(),
-            path: path.clone(),
-            labels: Labels::new(label)?,
-            spec: shared.try_into()?,
-            request_id: None,
-            wait_for: WaitFor::Started,
-            annex: None,
-            for_a_member: false,
-        };
-        let effects = vec![Effect::on(RUN_CELL, &path), Effect::on(REMOVE, &path)];
+        let effects = vec![Effect::below(STOP, &object.meta().path)];
         let permit = self.identity.node_permit(effects).map_err(Error::from)?;
-        self.runtime.run_cell(permit, request).await.map(drop)
+        let target = target(&object);
+        there(self.runtime.signal_all(permit, &target, signal).await)
     }
 
-    /// Begins a command; answers when its program is executed.
+    /// Makes a process of a unit the main one of a command (`MAINPID=`).
+    ///
+    /// # Errors
+    /// `WRONG_STATE`: it is none of the unit's.
+    pub(crate) async fn set_main(&self, run: &Run, pid: i32) -> Result<(), Error> {
+        let Some(object) = self.seen(run).filter(|it| !it.state().is_final()) else {
+            return Ok(());
+        };
+        let effects = vec![Effect::below(STOP, &object.meta().path)];
+        let permit = self.identity.node_permit(effects).map_err(Error::from)?;
+        let target = target(&object);
+        self.runtime.set_main(permit, &target, pid).await.map(drop)
+    }
+
+    /// Begins a command; answers when its program is executed, and where it forks when its main
+    /// process is known.
     pub(crate) async fn begin(
         &self,
         run: &Run,
         spec: ExecutableSpec,
+        resources: &Resources,
+        extras: Extras,
     ) -> Result<Arc<Object>, Error> {
         // Closed never.
         let _place = self.starts.acquire().await;
         self.cell().await?;
+        {
+            let latest = self.latest(&run.unit);
+            let mut latest = latest.lock().await;
+            *latest = run.activation.max(*latest);
+            self.unit_cell(&run.unit, resources).await?;
+        }
         let path = run.path()?;
         let label = name::label(&run.unit)?.to_string();
         let labels = BTreeMap::from([
@@ -153,7 +189,7 @@ impl Runs {
         };
         let effects = vec![Effect::on(RUN_EXECUTABLE, &path), Effect::on(REMOVE, &path)];
         let permit = self.identity.node_permit(effects).map_err(Error::from)?;
-        self.runtime.run_executable(permit, request).await
+        self.runtime.launch(permit, request, extras).await
     }
 
     /// What there is of a command, where it is the unit's.
@@ -169,44 +205,37 @@ impl Runs {
         ended.map_or(End::Unknown, |object| end(&object))
     }
 
-    fn target(&self, object: &Object) -> ObjectRef {
-        let meta = object.meta();
-        ObjectRef {
-            uid: Some(meta.uid),
-            kind: Some(Kind::Executable),
-            ..ObjectRef::new(Tenant::system(), meta.path.clone())
+    /// Ends a command with all that it has begun, and answers once it has ended: what fails, or
+    /// can't be done now, is tried again as long as the command is there.
+    pub(crate) async fn kill_surely(&self, run: &Run) {
+        loop {
+            if let Err(error) = self.signal(run, Signal::KILL, true).await {
+                tracing::warn!(unit = %run.unit, %error, "a process can't be ended");
+            }
+            let Some(object) = self.seen(run).filter(|it| !it.state().is_final()) else {
+                return;
+            };
+            if tokio::time::timeout(AGAIN, self.end_of(&object))
+                .await
+                .is_ok()
+            {
+                return;
+            }
         }
     }
 
-    /// Ends a command: its stop signal, the grace, SIGKILL. Answers when it has ended.
-    pub(crate) async fn stop(&self, run: &Run, grace: Option<Duration>) -> Result<(), Error> {
+    /// Asks a command to end, and all that it has begun; what is left after the grace is killed.
+    /// Answers once it has ended.
+    pub(crate) async fn stop_surely(&self, run: &Run, grace: Duration) {
+        if let Err(error) = self.signal(run, Signal::TERM, true).await {
+            tracing::warn!(unit = %run.unit, %error, "a process can't be asked to end");
+        }
         let Some(object) = self.seen(run).filter(|it| !it.state().is_final()) else {
-            return Ok(());
+            return;
         };
-        let effects = vec![Effect::below(STOP, &object.meta().path)];
-        let permit = self.identity.node_permit(effects).map_err(Error::from)?;
-        let target = self.target(&object);
-        let stopped = self.runtime.stop(permit, Stop { target, grace }).await;
-        there(stopped.map(drop))
-    }
-
-    /// Ends a command, and answers how it ended, once it has: a stop that fails, or that the
-    /// runtime can't do now, is tried again as long as the command is there.
-    pub(crate) async fn stop_surely(&self, run: &Run, grace: Option<Duration>) -> End {
-        loop {
-            if let Err(error) = self.stop(run, grace).await {
-                tracing::warn!(unit = %run.unit, %error, "a process can't be ended");
-            }
-            let Some(object) = self.seen(run) else {
-                return End::Unknown;
-            };
-            if object.state().is_final() {
-                return end(&object);
-            }
-            let ended = tokio::time::timeout(AGAIN, self.end_of(&object)).await;
-            if let Ok(end) = ended {
-                return end;
-            }
+        let ended = tokio::time::timeout(grace, self.end_of(&object)).await;
+        if ended.is_err() {
+            self.kill_surely(run).await;
         }
     }
 
@@ -219,7 +248,7 @@ impl Runs {
         let effects = vec![Effect::on("runtime.Signal", path), Effect::on(STOP, path)];
         let permit = self.identity.node_permit(effects).map_err(Error::from)?;
         let request = SendSignal {
-            target: self.target(&object),
+            target: target(&object),
             signal,
             all_processes: all,
         };
@@ -228,14 +257,11 @@ impl Runs {
 
     /// What there is of a unit, with the numbers of its activations.
     pub(crate) fn seen_of(&self, unit: &UnitName) -> Vec<(u64, Arc<Object>)> {
-        let Ok(label) = name::label(unit) else {
+        let (Ok(label), Ok(from)) = (name::label(unit), cell_of(unit)) else {
             return Vec::new();
         };
-        let range = (
-            parsed(&format!("{CELL}/{label}-0")),
-            parsed(&format!("{CELL}/{label}-zz")),
-        );
-        let (Ok(from), Ok(to)) = range else {
+        // No label begins with what sorts behind this.
+        let Ok(to) = parsed(&format!("{from}/{}", "z".repeat(60))) else {
             return Vec::new();
         };
         let all = self.runtime.seen_between(&Tenant::system(), &from, &to);
@@ -250,25 +276,15 @@ impl Runs {
 
     /// Removes the records and logs of the activations of a unit up to that one.
     pub(crate) async fn forget(&self, unit: &UnitName, last: u64) -> Result<(), Error> {
-        let label = name::label(unit)?;
-        let (from, to) = (
-            parsed(&format!("{CELL}/{label}-0"))?,
-            parsed(&format!("{CELL}/{label}-zz"))?,
-        );
-        for object in self.runtime.seen_between(&Tenant::system(), &from, &to) {
+        for (number, object) in self.seen_of(unit) {
             let meta = object.meta();
-            let own = meta.labels.get(UNIT) == Some(label.as_str());
-            let number = meta
-                .labels
-                .get(crate::RUN)
-                .and_then(|it| it.parse::<u64>().ok());
-            if !own || !object.state().is_final() || number.is_none_or(|it| it > last) {
+            if !object.state().is_final() || number > last {
                 continue;
             }
             let effects = vec![Effect::on(REMOVE, &meta.path), Effect::on(STOP, &meta.path)];
             let permit = self.identity.node_permit(effects).map_err(Error::from)?;
-            let request = model::request::Remove {
-                target: self.target(&object),
+            let request = Remove {
+                target: target(&object),
                 recursive: false,
                 force: false,
             };
@@ -278,8 +294,17 @@ impl Runs {
     }
 }
 
+pub(super) fn target(object: &Object) -> ObjectRef {
+    let meta = object.meta();
+    ObjectRef {
+        uid: Some(meta.uid),
+        kind: Some(meta.kind),
+        ..ObjectRef::new(Tenant::system(), meta.path.clone())
+    }
+}
+
 /// What isn't there any more needs nothing.
-fn there(done: Result<(), Error>) -> Result<(), Error> {
+pub(super) fn there(done: Result<(), Error>) -> Result<(), Error> {
     match done {
         Err(error) if !matches!(error.reason, Reason::NotFound | Reason::WrongState) => Err(error),
         Ok(()) | Err(_) => Ok(()),
@@ -316,6 +341,15 @@ pub(crate) fn pid(object: &Object) -> Option<u32> {
 pub(crate) fn status_of(error: &Error) -> Option<u8> {
     let field = error.field.as_deref().unwrap_or("");
     match error.reason {
+        _ if field.starts_with("sandbox.") => Some(match field {
+            "sandbox.network" => 225,
+            "sandbox.users" => 217,
+            "sandbox.filter" => 228,
+            "sandbox.label" => 231,
+            "sandbox.memory" => 242,
+            "sandbox.devices" => 245,
+            _ => 226,
+        }),
         Reason::ProgramNotFound | Reason::ProgramNotExecutable => Some(203),
         Reason::InvalidField if field.ends_with("user") => Some(217),
         Reason::InvalidField if field.contains("group") => Some(216),

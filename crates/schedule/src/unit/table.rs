@@ -114,7 +114,12 @@ impl Table {
 
     /// Loads units and what they lead to.
     pub(crate) fn load(&mut self, wanted: &[UnitName]) {
-        if wanted.iter().any(|it| self.find(it).is_none()) {
+        // An instance of a template that is known is no news: one comes with each connection.
+        let is_news = |it: &UnitName| {
+            let known = it.is_instance() && self.catalog.locate(it).is_some();
+            self.find(it).is_none() && !known
+        };
+        if wanted.iter().any(is_news) {
             // Its file may have come since the folders were read.
             self.catalog = Arc::new(catalog(&self.folders));
             self.missing.clear();
@@ -151,13 +156,7 @@ impl Table {
             |name: &UnitName| name.kind().needs_no_file() || self.catalog.locate(name).is_some();
         let findings = honour::report(&unit, &exists);
         let is_service = unit.kind() == UnitType::Service && unit.masked.is_none();
-        let service = is_service.then(|| {
-            let mut service = Service::of(&unit, Defaults::default()).0;
-            // Neither is honoured yet: nobody hears that it lives, and what is slow is killed.
-            service.watchdog = None;
-            service.kill.sends_final = true;
-            Arc::new(service)
-        });
+        let service = is_service.then(|| Arc::new(Service::of(&unit, Defaults::default()).0));
         Loaded {
             bad: honour::refusal(&findings),
             file_state: self.file_state(&unit.id).map_or("", FileState::as_str),
@@ -224,6 +223,15 @@ impl Table {
     pub(crate) fn find(&self, name: &UnitName) -> Option<&Loaded> {
         let id = self.names.get(name).unwrap_or(name);
         self.units.get(id)
+    }
+
+    /// A unit that will be loaded again where somebody asks for it.
+    pub(crate) fn forget(&mut self, name: &UnitName) {
+        if let Some(loaded) = self.units.remove(name) {
+            for name in &loaded.unit.names {
+                self.names.remove(name);
+            }
+        }
     }
 
     /// All, by name.

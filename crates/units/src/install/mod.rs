@@ -374,6 +374,67 @@ impl<'a> Machine<'a> {
         Ok(operations)
     }
 
+    /// The same, where only enabling (`enables`) or only disabling (`disables`) is wanted, too.
+    ///
+    /// # Errors
+    /// As [`Machine::enable`].
+    pub fn preset_partly(
+        &self,
+        units: &[UnitName],
+        presets: &Presets,
+        (enables, disables): (bool, bool),
+    ) -> Result<Vec<Operation>, String> {
+        let wanted = |unit: &&UnitName| match presets.of(unit) {
+            Preset::Enable(_) => enables,
+            Preset::Disable => disables,
+        };
+        let wanted: Vec<UnitName> = units.iter().filter(wanted).cloned().collect();
+        self.preset(&wanted, presets)
+    }
+
+    /// Presets every unit that a folder has, but what is masked or another one's name. A unit that
+    /// can't be enabled, such as a template without an instance, is left out: systemctl(1),
+    /// `preset-all`.
+    pub fn preset_all(&self, presets: &Presets, which: (bool, bool)) -> Vec<Operation> {
+        let names: Vec<UnitName> = self.catalog.names().map(|(name, _)| name.clone()).collect();
+        let own = names.into_iter().filter(|name| {
+            let located = self.catalog.locate(name);
+            located.is_some_and(|it| it.masked.is_none() && it.id == *name)
+        });
+        let done = own.map(|it| self.preset_partly(std::slice::from_ref(&it), presets, which));
+        let mut all: Vec<Operation> = done.flatten().flatten().collect();
+        all.sort();
+        all.dedup();
+        all
+    }
+
+    /// The link by which a target is the one that the machine boots to.
+    ///
+    /// # Errors
+    /// It is no target, doesn't exist, or is masked.
+    pub fn set_default(&self, unit: &UnitName) -> Result<Vec<Operation>, String> {
+        if unit.kind() != UnitType::Target {
+            return Err(format!("{unit} is no target"));
+        }
+        let Some(located) = self.catalog.locate(unit) else {
+            return Err(format!(
+                "{unit} does not exist: no folder has a file of this name"
+            ));
+        };
+        if let Some(path) = &located.masked {
+            return Err(format!("{unit} is masked by {path}: unmask it first"));
+        }
+        let target = located
+            .fragment
+            .ok_or_else(|| format!("{unit} has no file"))?;
+        let path = format!("{}/default.target", self.folders.0);
+        match self.files.kind(&path) {
+            Some(Kind::Link(to)) if resolve(&path, &to) == target => Ok(Vec::new()),
+            Some(Kind::Link(_)) | None => Ok(vec![Operation::Link { path, target }]),
+            Some(_) => Err(format!("{path} is there already, and is no link")),
+        }
+    }
+
     /// How a unit stands; `None` where it doesn't exist.
     pub fn state(&self, unit: &UnitName) -> Option<State> {
         let located = self.catalog.locate(unit)?;

@@ -95,6 +95,18 @@ pub struct Engine {
 }
 
 impl Engine {
+    /// Takes a job of an earlier engine over, as it was written down. A unit that has one keeps it.
+    pub fn restore(&mut self, unit: UnitName, kind: JobType, progress: Progress, stays: bool) {
+        self.last += 1;
+        let job = Job {
+            id: self.last,
+            kind,
+            progress,
+            stays,
+        };
+        self.jobs.entry(unit).or_insert(job);
+    }
+
     /// The job of a unit.
     pub fn job(&self, unit: &UnitName) -> Option<Job> {
         self.jobs.get(unit).copied()

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is done for units, and what comes of it: conditions, commands, ends, folders, timers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use model::name::Uid;
+use model::status::Object;
+use runtime::Extras;
 use rustix::rand::{GetRandomFlags, getrandom};
 use units::calendar::zones::FileZones;
 use units::condition::{Verdict, evaluate};
@@ -17,15 +20,10 @@ use super::{Happened, Manager};
 use crate::unit::disk::Disk;
 use crate::unit::facts;
 use crate::unit::live::Machine;
-use crate::unit::program::{self, Told};
+use crate::unit::program;
 use crate::unit::runs::{self, Run};
 use crate::unit::steps::service::{Effect, Event, IDLE, Start, Sub};
 use crate::unit::steps::{End, Outcome, Phase, Role, Step, limit, timer};
-
-/// So many activations of a unit keep their records and logs.
-const KEPT: u64 = 5;
-/// How much later than the unit's own time-out the runtime kills by itself, where no daemon does.
-const LATER: Duration = Duration::from_secs(5);
 
 /// 64 random bits.
 fn random() -> u64 {
@@ -36,7 +34,7 @@ fn random() -> u64 {
     }
 }
 
-fn invocation() -> String {
+pub(super) fn invocation() -> String {
     let mut bits = [0; 16];
     bits[..8].copy_from_slice(&random().to_ne_bytes());
     bits[8..].copy_from_slice(&random().to_ne_bytes());
@@ -71,10 +69,12 @@ impl Manager {
     /// down is started once it is down.
     fn starts_now(&mut self, unit: &UnitName) -> bool {
         let live = self.known.live.get(unit).map(|it| &it.machine);
-        let Some(Machine::Service(state)) = live else {
-            return true;
+        let start = match live {
+            Some(Machine::Service(state)) => Start::of(state.sub),
+            Some(Machine::Socket(state)) => state.sub.start(),
+            _ => return true,
         };
-        match Start::of(state.sub) {
+        match start {
             Start::Now => true,
             Start::Already => {
                 if self.known.activity(unit).is_active() {
@@ -95,50 +95,69 @@ impl Manager {
                 self.checked(&unit, conditions, asserts)
             }
             Happened::Began(run, role, object) => {
-                let watched = (self.runs.clone(), run.clone(), object.clone());
-                self.jobs.spawn(async move {
-                    let (runs, run, object) = watched;
-                    let end = runs.end_of(&object).await;
-                    Happened::Ended(run, end)
-                });
-                let known = self.processes(&run.unit);
-                if !known.iter().any(|(it, _)| *it == run) {
-                    // It was given up while it was begun.
-                    return self.end_one(&run.unit, run.activation, run.step);
-                }
-                if self.is_now(&run) {
-                    if role == Role::Main {
-                        self.known.live_mut(&run.unit).main_pid = runs::pid(&object);
-                    }
-                    self.event(&run.unit, Event::Began(run.step));
-                }
-                self.kill_late(&run.unit);
+                self.began(&run, role, object);
+                self.began_with(&run, role);
+                self.is_settled(&run.unit);
             }
             Happened::NotBegun(run, status, words) => {
                 self.note(&run, &words);
                 if self.is_now(&run) {
                     self.event(&run.unit, Event::NotBegun(run.step, status));
                 }
-                self.kill_late(&run.unit);
+                self.is_settled(&run.unit);
             }
             Happened::Refused(run, words) => {
                 self.note(&run, &words);
                 if self.is_now(&run) {
                     self.event(&run.unit, Event::Refused(run.step));
                 }
-                self.kill_late(&run.unit);
+                self.is_settled(&run.unit);
             }
             Happened::Ended(run, end) => self.ended(&run, end),
-            Happened::Killed(unit, activation, ends) => {
+            Happened::Signalled(unit, activation, reached) => {
+                self.signalled(&unit, activation, reached);
+            }
+            Happened::Gone(unit, activation) => {
                 if self.activation(&unit) == activation {
-                    for (step, end) in ends {
-                        self.event(&unit, Event::Ended(step, end));
-                    }
                     self.event(&unit, Event::Gone);
                 }
             }
+            Happened::Trigger(happened) => self.triggered(happened),
             Happened::Nothing => {}
         }
+    }
+
+    /// A command was executed; where it forks, its main process is known, or it has failed.
+    fn began(&mut self, run: &Run, role: Role, object: Arc<Object>) {
+        let watched = (self.runs.clone(), run.clone(), object.clone());
+        self.jobs.spawn(async move {
+            let (runs, run, object) = watched;
+            let end = runs.end_of(&object).await;
+            Happened::Ended(run, end)
+        });
+        let known = self.processes(&run.unit);
+        if !known.iter().any(|(it, _)| it == run) {
+            // It was given up while it was begun.
+            return self.end_one(&run.unit, run.activation, run.step);
+        }
+        if !self.is_now(run) {
+            return;
+        }
+        let forks = self.known.table.rules(&run.unit).1.kind == Type::Forking;
+        if forks && run.step.phase == Phase::Start && object.state().is_final() {
+            // Its first process has failed, or has left nothing: its end says so.
+            return;
+        }
+        if role == Role::Main {
+            self.known.live_mut(&run.unit).main_pid = runs::pid(&object);
+        }
+        self.event(&run.unit, Event::Began(run.step));
+    }
+
+    /// A command was begun, or not: what waited for that goes on.
+    fn is_settled(&mut self, unit: &UnitName) {
+        self.kill_late(unit);
+        self.hear_early(unit);
     }
 
     fn note(&mut self, run: &Run, words: &str) {
@@ -158,7 +177,7 @@ impl Manager {
         self.event(&run.unit, Event::Ended(run.step, end));
     }
 
-    fn activation(&self, unit: &UnitName) -> u64 {
+    pub(super) fn activation(&self, unit: &UnitName) -> u64 {
         self.known.live.get(unit).map_or(0, |it| it.activation)
     }
 
@@ -232,8 +251,12 @@ impl Manager {
         match &mut live.machine {
             Machine::Service(_) => {
                 live.activation = live.activation.saturating_add(1);
+                live.invocation = invocation();
+                live.said = None;
                 return self.event(unit, Event::Start);
             }
+            Machine::Socket(_) => return self.start_socket(unit),
+            Machine::Path(_) => return self.start_path(unit),
             Machine::Plain(active) if there => *active = true,
             Machine::Plain(_) => {
                 live.words = "it is not there".to_owned();
@@ -268,6 +291,8 @@ impl Manager {
                 Effect::Run(step, role) => self.run_command(&unit, step, role),
                 Effect::Kill(watchdog) => self.kill(&unit, watchdog),
                 Effect::KillNow => self.kill_now(&unit),
+                Effect::Watch => self.watch(&unit, self.activation(&unit)),
+                Effect::AskReload => self.ask_reload(&unit),
                 Effect::End(step) => self.end_one(&unit, self.activation(&unit), step),
                 Effect::Down => self.down(&unit).await,
                 // Who stops it has his will.
@@ -289,7 +314,7 @@ impl Manager {
     }
 
     /// The processes that a service has now.
-    fn processes(&self, unit: &UnitName) -> Vec<(Run, bool)> {
+    pub(super) fn processes(&self, unit: &UnitName) -> Vec<(Run, bool)> {
         let Some(live) = self.known.live.get(unit) else {
             return Vec::new();
         };
@@ -319,23 +344,29 @@ impl Manager {
             return;
         };
         let files = loaded.unit.clone();
-        let Some(live) = self.known.live.get(unit) else {
-            return;
-        };
-        let Machine::Service(state) = &live.machine else {
-            return;
-        };
-        let told = Told {
-            main_pid: live.main_pid,
-            result: state.result,
-            ended: state.ended,
-            invocation: invocation(),
-        };
         let run = Run {
             unit: unit.clone(),
-            activation: live.activation,
+            activation: self.activation(unit),
             step,
         };
+        let mut told = match self.told(unit, &service, role) {
+            Ok(Some(told)) => told,
+            Ok(None) => return,
+            Err(error) => {
+                let words = error.to_string();
+                self.jobs
+                    .spawn(async move { Happened::Refused(run, words) });
+                return;
+            }
+        };
+        told.shared = self.shared_by(unit);
+        let passed = self.passed_to(&run, role);
+        let mut pid_env = Vec::new();
+        pid_env.push("SYSTEMD_EXEC_PID".to_owned());
+        if told.watchdog.is_some() {
+            pid_env.push("WATCHDOG_PID".to_owned());
+        }
+        let resources = program::resources(&files.settings);
         let runs = self.runs.clone();
         let waits = service.kind == Type::Idle && step.phase == Phase::Start;
         let mut busy = self.busy.subscribe();
@@ -344,114 +375,35 @@ impl Manager {
                 let quiet = busy.wait_for(|busy| !busy);
                 let _ = tokio::time::timeout(Duration::from_nanos(IDLE), quiet).await;
             }
+            let settings = files.clone();
             let prepared = tokio::task::spawn_blocking(move || {
                 program::prepare(&files, &service, step, &told)
             });
-            let mut spec = match prepared.await {
-                Ok(Ok(spec)) => spec,
+            let (spec, confined) = match prepared.await {
+                Ok(Ok(ready)) => (ready.spec, ready.confined),
                 Ok(Err(failure)) => return Happened::NotBegun(run, failure.status, failure.words),
                 Err(error) => return Happened::Refused(run, error.to_string()),
             };
-            spec = match later(spec) {
-                Ok(spec) => spec,
-                Err(error) => return Happened::Refused(run, error.to_string()),
+            let by_main = role == Role::Main && step.phase == Phase::Start;
+            let start = match by_main {
+                true => passed.into_start(spec, &settings.settings),
+                false => Ok((spec, Extras::default())),
             };
-            match runs.begin(&run, spec).await {
+            let (spec, mut extras) = match start {
+                Ok(start) => start,
+                // systemd.exec(5), "Process exit codes": EXIT_STDIN.
+                Err(words) => return Happened::NotBegun(run, 208, words),
+            };
+            extras.sandbox = confined.sandbox;
+            extras.devices = confined.devices;
+            extras.pid_env.extend(pid_env);
+            match runs.begin(&run, spec, &resources, extras).await {
                 Ok(object) => Happened::Began(run, role, object),
                 Err(error) => match runs::status_of(&error) {
                     Some(status) => Happened::NotBegun(run, status, error.to_string()),
                     None => Happened::Refused(run, error.to_string()),
                 },
             }
-        });
-    }
-
-    /// Ends what a service has; what is just being begun, once it was.
-    pub(super) fn kill(&mut self, unit: &UnitName, watchdog: bool) {
-        let processes = self.processes(unit);
-        if processes.iter().any(|(_, begun)| !begun) {
-            self.killing.insert(unit.clone(), watchdog);
-            return;
-        }
-        let (_, service) = self.known.table.rules(unit);
-        let (runs, unit) = (self.runs.clone(), unit.clone());
-        let activation = self.activation(&unit);
-        let most = model::executable::MAX_STOP_GRACE;
-        let grace = (program::grace(&service) + LATER).min(most);
-        self.jobs.spawn(async move {
-            let each = processes.into_iter().map(|(run, _)| {
-                let runs = runs.clone();
-                async move {
-                    if watchdog {
-                        let signal = service_signal();
-                        if let Err(error) = runs.signal(&run, signal, false).await {
-                            tracing::warn!(unit = %run.unit, %error, "the watchdog's signal");
-                        }
-                    }
-                    let end = runs.stop_surely(&run, Some(grace)).await;
-                    (run.step, end)
-                }
-            });
-            let ends = futures_util::future::join_all(each).await;
-            Happened::Killed(unit, activation, ends)
-        });
-    }
-
-    /// What was to be killed was begun meanwhile, or not.
-    fn kill_late(&mut self, unit: &UnitName) {
-        let pending = self.processes(unit).iter().any(|(_, begun)| !begun);
-        if !pending && let Some(watchdog) = self.killing.remove(unit) {
-            self.kill(unit, watchdog);
-        }
-    }
-
-    /// Ends one command at once.
-    fn end_one(&mut self, unit: &UnitName, activation: u64, step: Step) {
-        let run = Run {
-            unit: unit.clone(),
-            activation,
-            step,
-        };
-        let runs = self.runs.clone();
-        self.jobs.spawn(async move {
-            runs.stop_surely(&run, Some(Duration::ZERO)).await;
-            Happened::Nothing
-        });
-    }
-
-    pub(super) fn kill_now(&mut self, unit: &UnitName) {
-        for (run, _) in self.processes(unit) {
-            let runs = self.runs.clone();
-            self.jobs.spawn(async move {
-                let signal = model::signal::Signal::KILL;
-                if let Err(error) = runs.signal(&run, signal, true).await {
-                    tracing::warn!(unit = %run.unit, %error, "a process can't be killed");
-                }
-                Happened::Nothing
-            });
-        }
-    }
-
-    /// A service is down: its folders below /run go, and old records.
-    async fn down(&mut self, unit: &UnitName) {
-        let live = self.known.live_mut(unit);
-        live.main_pid = None;
-        let restarts = matches!(&live.machine, Machine::Service(it) if it.sub == Sub::AutoRestart);
-        let last = live.activation.saturating_sub(KEPT);
-        if let Some(loaded) = self.known.table.find(unit) {
-            let files = loaded.unit.clone();
-            if !program::keeps_folders(&files.settings, restarts) {
-                // Before another start makes them anew.
-                let cleared = tokio::task::spawn_blocking(move || program::clear(&files));
-                let _ = cleared.await;
-            }
-        }
-        let (runs, unit) = (self.runs.clone(), unit.clone());
-        self.jobs.spawn(async move {
-            if let Err(error) = runs.forget(&unit, last).await {
-                tracing::debug!(%unit, %error, "old records of a unit stay");
-            }
-            Happened::Nothing
         });
     }
 
@@ -501,19 +453,4 @@ impl Manager {
         }
         self.plan_timer(unit);
     }
-}
-
-/// With the runtime's own kill a little later than the manager's, which then says why.
-fn later(
-    spec: model::executable::ExecutableSpec,
-) -> Result<model::executable::ExecutableSpec, model::error::Error> {
-    let mut draft: model::executable::Draft = spec.into();
-    let most = model::executable::MAX_STOP_GRACE;
-    draft.stop_grace = draft.stop_grace.map(|it| (it + LATER).min(most));
-    draft.try_into()
-}
-
-/// SIGABRT.
-fn service_signal() -> model::signal::Signal {
-    model::signal::Signal::from_number(6).unwrap_or(model::signal::Signal::TERM)
 }

@@ -6,11 +6,14 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use model::error::{Error, Reason};
-use model::unit::{FileChange, FileVerb};
-use units::install::Operation;
+use model::unit::{FileChange, FileVerb, PresetMode};
+use units::finding::Findings;
+use units::install::{Machine, Operation};
+use units::load::preset::{FOLDERS, Presets};
 use units::name::UnitName;
 
 use super::Manager;
+use crate::unit::disk::{Disk, OWN};
 
 impl Manager {
     /// Makes and removes links, and reads all files again, as systemctl(1) does.
@@ -29,6 +32,11 @@ impl Manager {
                 FileVerb::Disable => machine.disable(&units),
                 FileVerb::Mask => machine.mask(&units),
                 FileVerb::Unmask => Ok(machine.unmask(&units)),
+                FileVerb::Preset(mode) => preset(machine, mode, &units),
+                FileVerb::SetDefault => units.iter().try_fold(Vec::new(), |mut all, unit| {
+                    all.extend(machine.set_default(unit)?);
+                    Ok(all)
+                }),
             });
             let refused = |words: String| Error::new(Reason::WrongState, words);
             let operations = operations.map_err(refused)?;
@@ -42,6 +50,27 @@ impl Manager {
     }
 }
 
+fn preset(
+    machine: &Machine<'_>,
+    mode: PresetMode,
+    units: &[UnitName],
+) -> Result<Vec<Operation>, String> {
+    let mut findings = Findings::default();
+    let presets = Presets::read(&Disk, &FOLDERS, &mut findings);
+    for finding in findings.iter() {
+        tracing::warn!(%finding, "a preset");
+    }
+    let which = match mode {
+        PresetMode::Full => (true, true),
+        PresetMode::EnableOnly => (true, false),
+        PresetMode::DisableOnly => (false, true),
+    };
+    match units {
+        [] => Ok(machine.preset_all(&presets, which)),
+        units => machine.preset_partly(units, &presets, which),
+    }
+}
+
 fn carry_out(operation: Operation) -> Result<FileChange, Error> {
     let failed = |path: &str, error: std::io::Error| {
         let errno = error.raw_os_error();
@@ -50,6 +79,10 @@ fn carry_out(operation: Operation) -> Result<FileChange, Error> {
     };
     match operation {
         Operation::Link { path, target } => {
+            if target.starts_with(OWN) {
+                let words = format!("{path}: {target} is the daemon's own and has no file");
+                return Err(Error::new(Reason::WrongState, words));
+            }
             link(&path, &target).map_err(|error| failed(&path, error))?;
             Ok(FileChange { path, target })
         }

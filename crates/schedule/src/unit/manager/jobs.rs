@@ -14,6 +14,7 @@ use units::name::{UnitName, UnitType};
 
 use super::Manager;
 use crate::unit::live::Machine;
+use crate::unit::socket::state as socket;
 use crate::unit::steps::{Outcome, service};
 
 /// A job that is there now.
@@ -137,6 +138,7 @@ impl Manager {
                 let _ = waiter.send(job.ending);
             }
             self.waits_no_more(&job);
+            self.tell_triggers(&job.unit);
         }
     }
 
@@ -201,6 +203,9 @@ impl Manager {
                 Err(error) => {
                     tracing::warn!(%unit, job = %kind, why, %error, "none follows");
                     self.gives_up(&unit, &error);
+                    if kind == JobType::Start {
+                        self.not_triggered(&unit, &error);
+                    }
                 }
             }
         }
@@ -231,6 +236,8 @@ impl Manager {
         match &mut self.known.live_mut(unit).machine {
             Machine::Service(_) => return self.event(unit, service::Event::Stop),
             Machine::Timer(state) => state.active = false,
+            Machine::Socket(_) => return self.socket_event(unit, socket::Event::Stop),
+            Machine::Path(_) => return self.stop_path(unit),
             Machine::Plain(active) => *active = false,
         }
         self.changed(unit, Activity::Active);
@@ -272,6 +279,7 @@ impl Manager {
         self.stamp(unit, before, now);
         let expected = self.engine.job(unit).map(|job| job.kind);
         self.finish_job(unit, before, now);
+        self.tell_triggers(unit);
         if before == now {
             return;
         }
@@ -319,6 +327,8 @@ impl Manager {
             _ => JobMode::Replace,
         };
         for other in self.known.on(unit, kind) {
+            let id = self.id(&other);
+            self.known.live_mut(&id).monitored = Some(unit.to_string());
             self.wanted.push(Wanted {
                 why: format!("{unit} ended"),
                 unit: other,

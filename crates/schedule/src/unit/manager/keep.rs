@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use model::error::Error;
 use serde::{Deserialize, Serialize};
+use units::job::engine::{Job, Progress};
+use units::job::{JobType, World};
 use units::name::{UnitName, UnitType};
 
 use super::{Happened, Manager};
@@ -18,6 +20,25 @@ use crate::unit::steps::{Phase, Role, Step, timer};
 const WRITE: Duration = Duration::from_secs(5);
 /// The row that says of which boot the others are.
 const BOOT: &str = "@boot";
+/// The row of the jobs.
+const JOBS: &str = "@jobs";
+
+/// A job as it is kept.
+#[derive(Serialize, Deserialize)]
+struct KeptJob {
+    unit: String,
+    kind: String,
+    runs: bool,
+    stays: bool,
+}
+
+const KINDS: [JobType; 5] = [
+    JobType::Start,
+    JobType::Stop,
+    JobType::Restart,
+    JobType::Reload,
+    JobType::VerifyActive,
+];
 
 #[derive(Serialize, Deserialize)]
 struct Boot {
@@ -32,20 +53,35 @@ fn json(value: &impl Serialize) -> Result<Vec<u8>, Error> {
     serde_json::to_vec(value).map_err(broken)
 }
 
+/// The units that have a job in this row.
+fn units_of(row: &[u8]) -> Vec<UnitName> {
+    let kept: Vec<KeptJob> = serde_json::from_slice(row).unwrap_or_default();
+    let names = kept.iter().map(|job| UnitName::parse(&job.unit));
+    names.filter_map(Result::ok).collect()
+}
+
 impl Manager {
     /// Writes what has changed. What can't be written now is written later.
     pub(super) async fn keep(&mut self) {
         let done = self.booting && self.engine.jobs().next().is_none() && self.wanted.is_empty();
-        if self.dirty.is_empty() && !done {
+        let jobs = self.jobs_row();
+        if self.dirty.is_empty() && !done && jobs.is_none() {
             return;
         }
         let row = |unit: &UnitName| {
-            let live = self.known.live.get(unit)?;
-            Some((unit.to_string(), Some(json(live).ok()?)))
+            // One that is forgotten has no row.
+            let row = match self.known.live.get(unit) {
+                Some(live) => Some(json(live).ok()?),
+                None => None,
+            };
+            Some((unit.to_string(), row))
         };
         let mut rows: Vec<_> = self.dirty.iter().filter_map(row).collect();
         if done && let Ok(mark) = self.boot_mark(true) {
             rows.push(mark);
+        }
+        if let Some(jobs) = &jobs {
+            rows.push((JOBS.to_owned(), Some(jobs.clone())));
         }
         let written = tokio::time::timeout(WRITE, self.store.keep_units(rows)).await;
         let failed = match written {
@@ -57,6 +93,7 @@ impl Manager {
             None => {
                 self.dirty.clear();
                 self.booting &= !done;
+                self.kept_jobs = jobs.unwrap_or_else(|| std::mem::take(&mut self.kept_jobs));
             }
             Some(error) if !self.behind => {
                 tracing::error!(%error, "units go on from memory");
@@ -68,6 +105,52 @@ impl Manager {
         self.behind = false;
     }
 
+    /// The jobs that there are, where that is something else than what is written. They are in one
+    /// write with the states of their units: a job that is at work has changed its unit.
+    fn jobs_row(&self) -> Option<Vec<u8>> {
+        let of = |(unit, job): (&UnitName, &Job)| KeptJob {
+            unit: unit.to_string(),
+            kind: job.kind.to_string(),
+            runs: job.progress == Progress::Running,
+            stays: job.stays,
+        };
+        let all: Vec<KeptJob> = self.engine.jobs().map(of).collect();
+        let row = json(&all).ok()?;
+        let is_known = match self.kept_jobs.is_empty() {
+            true => all.is_empty(),
+            false => row == self.kept_jobs,
+        };
+        (!is_known).then_some(row)
+    }
+
+    /// Goes on with the jobs of an earlier daemon of this boot.
+    fn take_jobs(&mut self, row: &[u8]) {
+        let kept: Vec<KeptJob> = match serde_json::from_slice(row) {
+            Ok(kept) => kept,
+            Err(error) => return tracing::error!(%error, "the jobs of units can't be read"),
+        };
+        self.kept_jobs = row.to_vec();
+        for job in kept {
+            let kind = KINDS.into_iter().find(|it| it.to_string() == job.kind);
+            let (Ok(unit), Some(kind)) = (UnitName::parse(&job.unit), kind) else {
+                tracing::error!(
+                    unit = job.unit,
+                    kind = job.kind,
+                    "a job that there can't be"
+                );
+                continue;
+            };
+            // A start whose conditions were being looked at has changed nothing yet.
+            let begins = kind == JobType::Start && !self.known.activity(&unit).is_up();
+            let progress = match job.runs && !begins {
+                true => Progress::Running,
+                false => Progress::Waiting,
+            };
+            tracing::info!(%unit, job = %kind, "a job of an earlier daemon goes on");
+            self.engine.restore(unit, kind, progress, job.stays);
+        }
+    }
+
     /// Goes on with what an earlier daemon has left. Whether this is the first one of this boot.
     pub(super) async fn adopt(&mut self) -> Result<bool, Error> {
         let rows = self.store.units().await?;
@@ -76,7 +159,7 @@ impl Manager {
         let done = boot.as_ref().is_some_and(|it| it.done);
         let same = boot.is_some_and(|it| it.id == self.boot_id);
         let mut all: Vec<(UnitName, Live)> = Vec::new();
-        for (name, row) in rows.iter().filter(|(name, _)| name != BOOT) {
+        for (name, row) in rows.iter().filter(|(name, _)| !name.starts_with('@')) {
             match (UnitName::parse(name), serde_json::from_slice::<Live>(row)) {
                 (Ok(name), Ok(live)) => all.push((name, live)),
                 (_, Err(error)) => tracing::error!(name, %error, "a unit's row can't be read"),
@@ -93,17 +176,27 @@ impl Manager {
                 .map(|(name, live)| (name, afresh(live)))
                 .collect();
         }
-        self.load(all.iter().map(|(name, _)| name.clone()).collect())
-            .await;
+        let jobs = rows.iter().find(|(name, _)| same && name == JOBS);
+        let jobs = jobs.map(|(_, row)| row.as_slice());
+        // A unit that waits for its first start has no row yet.
+        let waiting = jobs.map(units_of).unwrap_or_default();
+        let named = all.iter().map(|(name, _)| name.clone());
+        self.load(named.chain(waiting).collect()).await;
         for (name, live) in all {
             self.known.live.insert(name, live);
         }
         self.look_at_machine();
+        self.take_what_is_left().await;
+        if let Some(row) = jobs {
+            self.take_jobs(row);
+        }
         let found = self.take_in();
+        self.sweep().await;
         let units: Vec<UnitName> = self.known.live.keys().cloned().collect();
         for unit in units.iter().filter(|it| same || found.contains(it)) {
             self.go_on(unit);
         }
+        self.take_over_left().await;
         Ok(!same || !done)
     }
 
@@ -170,6 +263,13 @@ impl Manager {
         let Machine::Service(state) = live.machine.clone() else {
             return;
         };
+        let (_, rules) = self.known.table.rules(unit);
+        if state.sub.activity().is_up() && rules.notify_access != "none" {
+            // What runs has its address, and says the next thing by it.
+            if let Err(error) = self.socket(unit) {
+                tracing::error!(%unit, %error, "nobody hears what a service says");
+            }
+        }
         for (process, role) in [(state.control, Role::Control), (state.main, Role::Main)] {
             let Some(process) = process else {
                 continue;
@@ -181,11 +281,19 @@ impl Manager {
             };
             self.go_on_with(run, role, process);
         }
+        // Nobody could hear it meanwhile: its time begins anew.
+        self.event(unit, Event::Said(service::Said::Alive));
+        let live = self.known.live.get(unit).map(|it| &it.machine);
+        let Some(Machine::Service(state)) = live else {
+            return;
+        };
         match state.sub {
             Sub::StopSigterm | Sub::FinalSigterm => self.kill(unit, false),
-            Sub::StopSigkill | Sub::FinalSigkill => {
-                self.kill_now(unit);
-                self.kill(unit, false);
+            Sub::StopWatchdog => self.kill(unit, true),
+            Sub::StopSigkill | Sub::FinalSigkill => self.kill_now(unit),
+            Sub::Running if state.main.is_none() => self.watch(unit, self.activation(unit)),
+            Sub::AutoRestart if service::is_stuck(state) && self.engine.job(unit).is_none() => {
+                self.effects.push((unit.clone(), service::Effect::Restart));
             }
             _ => {}
         }
@@ -225,6 +333,8 @@ fn afresh(live: Live) -> Live {
             ..timer::State::default()
         }),
         Machine::Service(_) => Machine::Service(service::State::default()),
+        Machine::Socket(_) => Machine::Socket(Default::default()),
+        Machine::Path(_) => Machine::Path(Default::default()),
         Machine::Plain(_) => Machine::Plain(false),
     };
     Live {
@@ -237,6 +347,8 @@ fn afresh(live: Live) -> Live {
         words: String::new(),
         failed: None,
         main_pid: None,
+        said: None,
+        monitored: None,
         ..live
     }
 }

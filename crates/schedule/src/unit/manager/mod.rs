@@ -7,13 +7,22 @@
 //! is done all the same, and written once that works.
 
 mod acts;
+mod connections;
+mod ends;
 mod files;
+mod hear;
 mod jobs;
 mod keep;
 mod orders;
+mod paths;
+mod sandbox;
 mod show;
+mod sockets;
+mod stores;
+mod triggers;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,10 +36,12 @@ use units::condition::Verdict;
 use units::job::engine::{Ending, Engine};
 use units::name::UnitName;
 
+use super::kept::Keeper;
 use super::live::Known;
+use super::notify;
 use super::runs::{Run, Runs};
 use super::steps::timer::Now;
-use super::steps::{End, Role, Step, service};
+use super::steps::{End, Role, service};
 use super::table::{Folders, Table};
 
 pub(crate) use jobs::word;
@@ -49,6 +60,9 @@ pub(crate) struct Beginning {
     /// What is started with the node, where it is.
     pub(crate) first: Option<UnitName>,
     pub(crate) boot_id: String,
+    pub(crate) run: PathBuf,
+    /// The folder of the units' sockets.
+    pub(crate) sockets: PathBuf,
     pub(crate) store: Store,
     pub(crate) runs: Runs,
 }
@@ -65,8 +79,12 @@ enum Happened {
     Refused(Run, String),
     /// A command has ended.
     Ended(Run, End),
-    /// What was to be killed has ended.
-    Killed(UnitName, u64, Vec<(Step, End)>),
+    /// What an activation has was signalled.
+    Signalled(UnitName, u64, ends::Reached),
+    /// No process of a unit lives, since that activation.
+    Gone(UnitName, u64),
+    /// Of sockets, paths and stores.
+    Trigger(triggers::Happened),
     /// Nothing that anybody waits for.
     Nothing,
 }
@@ -79,6 +97,8 @@ pub(crate) struct Manager {
     folders: Arc<Folders>,
     first: Option<UnitName>,
     boot_id: String,
+    /// Where what activations share is kept.
+    run: PathBuf,
     store: Store,
     runs: Runs,
     known: Known,
@@ -91,6 +111,8 @@ pub(crate) struct Manager {
     checking: BTreeSet<UnitName>,
     /// What is to be killed once it was begun.
     killing: BTreeMap<UnitName, bool>,
+    /// Of sockets, paths and stores.
+    triggers: triggers::Triggers,
     /// Units to start or stop, because of others.
     wanted: Vec<jobs::Wanted>,
     waiting: Waiting,
@@ -98,6 +120,17 @@ pub(crate) struct Manager {
     inbox: mpsc::Receiver<Order>,
     /// Whether others than idle services have jobs.
     busy: watch::Sender<bool>,
+    /// Where the sockets of units are.
+    folder: PathBuf,
+    /// Those of units that have one.
+    sockets: BTreeMap<UnitName, notify::Socket>,
+    /// What services say, and where that is taken from.
+    heard: mpsc::Receiver<notify::Heard>,
+    hears: mpsc::Sender<notify::Heard>,
+    /// What was said while a process of its unit was being executed, whose number isn't known yet.
+    early: BTreeMap<UnitName, Vec<notify::Heard>>,
+    /// The jobs as they were written last.
+    kept_jobs: Vec<u8>,
     /// The last write failed.
     behind: bool,
     /// What is started with the node is on its way.
@@ -108,7 +141,9 @@ impl Manager {
     /// A manager and what reaches it.
     pub(crate) fn new(beginning: Beginning) -> (Manager, mpsc::Sender<Order>) {
         let (orders, inbox) = mpsc::channel(QUEUE);
+        let (hears, heard) = mpsc::channel(QUEUE);
         let folders = Arc::new(beginning.folders);
+        let keeper = Keeper::new(beginning.runs.runtime.node_init().clone());
         let manager = Manager {
             known: Known {
                 table: Table::read(folders.clone()),
@@ -117,6 +152,7 @@ impl Manager {
             folders,
             first: beginning.first,
             boot_id: beginning.boot_id,
+            run: beginning.run,
             store: beginning.store,
             runs: beginning.runs,
             engine: Engine::default(),
@@ -124,11 +160,18 @@ impl Manager {
             dirty: BTreeSet::new(),
             checking: BTreeSet::new(),
             killing: BTreeMap::new(),
+            triggers: triggers::Triggers::new(keeper),
             wanted: Vec::new(),
             waiting: BTreeMap::new(),
             jobs: JoinSet::new(),
             inbox,
             busy: watch::Sender::new(false),
+            folder: beginning.sockets,
+            sockets: BTreeMap::new(),
+            heard,
+            hears,
+            early: BTreeMap::new(),
+            kept_jobs: Vec::new(),
             behind: false,
             booting: false,
         };
@@ -171,20 +214,31 @@ impl Manager {
             self.settle().await;
             self.keep().await;
             self.perform().await;
+            self.perform_triggers().await;
             let pause = self.pause();
             tokio::select! {
                 order = self.inbox.recv() => match order {
                     Some(order) => self.ordered(order).await,
                     None => return,
                 },
-                Some(Ok(happened)) = self.jobs.join_next() => self.happened(happened),
+                Some(done) = self.jobs.join_next() => self.job_done(done),
+                Some(heard) = self.heard.recv() => self.hear(heard),
                 () = tokio::time::sleep(pause.unwrap_or(LONGEST)), if pause.is_some() => {}
             }
             // What has happened meanwhile is taken in at once.
-            while let Some(Ok(happened)) = self.jobs.try_join_next() {
-                self.happened(happened);
+            while let Some(done) = self.jobs.try_join_next() {
+                self.job_done(done);
             }
             self.tick();
+        }
+    }
+
+    /// A job that was given up says nothing; the others are taken in all the same.
+    fn job_done(&mut self, done: Result<Happened, tokio::task::JoinError>) {
+        match done {
+            Ok(happened) => self.happened(happened),
+            Err(error) if error.is_cancelled() => {}
+            Err(error) => tracing::error!(%error, "a job of the unit manager"),
         }
     }
 

@@ -11,6 +11,8 @@ use units::name::UnitName;
 use super::jobs::Accepted;
 use super::{Happened, Manager};
 use crate::unit::live::Machine;
+use crate::unit::path;
+use crate::unit::socket::state as socket;
 use crate::unit::steps::service;
 
 type Reply<T> = oneshot::Sender<Result<T, Error>>;
@@ -155,6 +157,16 @@ impl Manager {
                 && state.sub == service::Sub::Failed
             {
                 *state = service::State::default();
+            }
+            match &mut live.machine {
+                Machine::Socket(state) if state.sub == socket::Sub::Failed => {
+                    state.sub = socket::Sub::Dead;
+                    state.result = Default::default();
+                }
+                Machine::Path(state) if state.sub == path::Sub::Failed => {
+                    *state = path::State::default();
+                }
+                _ => {}
             }
             if before == Activity::Failed {
                 live.words.clear();

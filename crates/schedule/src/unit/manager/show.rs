@@ -31,6 +31,9 @@ const KINDS: [(Dependency, &str); 11] = [
     (Dependency::Triggers, "Triggers"),
 ];
 
+/// So many processes of a unit that is down are named.
+const LEFT: usize = 16;
+
 impl Manager {
     /// The units that are loaded, by name; with `files` all that a folder has, too.
     pub(super) async fn list(&mut self, files: bool) -> Vec<UnitStatus> {
@@ -123,7 +126,10 @@ impl Manager {
         status.active_since = live.active.map(|(real, _)| Timestamp(real));
         status.inactive_since = live.inactive.map(|(real, _)| Timestamp(real));
         status.condition = live.condition.clone().unwrap_or_default();
-        status.words = live.words.clone();
+        status.words = match (live.words.is_empty(), &live.said) {
+            (true, Some(said)) if live.activity().is_up() => said.clone(),
+            _ => live.words.clone(),
+        };
         if id.kind() == UnitType::Service && live.activation > 0 {
             let run = Run {
                 unit: id.clone(),
@@ -154,7 +160,7 @@ impl Manager {
                 status.next = next.into_iter().flatten().min().map(real);
                 status.last = state.last.map(real);
             }
-            Machine::Plain(_) => {}
+            Machine::Socket(_) | Machine::Path(_) | Machine::Plain(_) => {}
         }
     }
 
@@ -173,6 +179,22 @@ impl Manager {
             step: process.step,
         };
         processes.filter(|it| it.begun).map(run).collect()
+    }
+
+    /// What lives in the cell of a unit that is down, in words: `4711 (sleep), 4712 (sh)`.
+    fn left(&self, unit: &UnitName) -> String {
+        let name = |pid: &i32| {
+            let file = format!("/proc/{pid}/comm");
+            let name = std::fs::read_to_string(file).unwrap_or_default();
+            let plain = name.trim_end().replace(|c: char| c.is_control(), "?");
+            format!("{pid} ({plain})")
+        };
+        let all = self.runs.processes(unit);
+        let shown: Vec<String> = all.iter().take(LEFT).map(name).collect();
+        match all.len().saturating_sub(LEFT) {
+            0 => shown.join(", "),
+            more => format!("{} and {more} more", shown.join(", ")),
+        }
     }
 
     /// All of a unit.
@@ -204,8 +226,21 @@ impl Manager {
             .settings
             .iter()
             .map(|(field, setting)| (field.to_owned(), format!("{:?}", setting.value)));
+        let mut status = self.status(&id);
+        let up = self
+            .known
+            .live
+            .get(&id)
+            .is_some_and(|it| it.activity().is_up());
+        if !up && id.kind() == UnitType::Service {
+            let left = self.left(&id);
+            if !left.is_empty() {
+                let sep = if status.words.is_empty() { "" } else { "; " };
+                status.words = format!("{}{sep}left behind: {left}", status.words);
+            }
+        }
         Ok(UnitDetail {
-            status: self.status(&id),
+            status,
             files: read.await.unwrap_or_default(),
             dependencies: dependencies
                 .filter(|(_, units)| !units.is_empty())

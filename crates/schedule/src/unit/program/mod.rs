@@ -5,25 +5,30 @@
 use std::fs::OpenOptions;
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use model::capability::{Capabilities, CapabilitySet};
 use model::executable::{DEFAULT_PATH, Draft, ExecutableSpec, MAX_STOP_GRACE};
-use model::resources::Resources;
+use model::launch::{Ending, KillMode, MainProcess};
 use model::rlimit::Rlimit;
 use model::seccomp::{Profile, Seccomp};
 use rustix::fs::{CWD, Gid, Mode, OFlags, Uid, fchmod, fchown, mkdirat, openat};
 use rustix::io::Errno;
 use units::exec::environment::{Environment, parse_file};
 use units::exec::{Command, Privileges, expand};
-use units::service::Service;
+use units::service::{Service, Type};
 use units::unit::{Settings, Unit};
-use units::value::{Limit, Value};
+use units::value::Value;
 
 use super::accounts::{self, User};
 use super::honour::as_user;
+use super::sandbox::{self, Confined, Folder};
 use super::steps::{End, Outcome, Phase, Step};
+
+mod group;
+
+pub(crate) use group::resources;
 
 /// At most so many bytes of variables are read from a file.
 const MOST_VARIABLES: u64 = 1 << 20;
@@ -50,6 +55,21 @@ pub(crate) struct Told {
     pub(crate) result: Outcome,
     pub(crate) ended: Option<End>,
     pub(crate) invocation: String,
+    /// Where what commands of its activation share is kept.
+    pub(crate) shared: PathBuf,
+    /// Where it may say something of itself (`$NOTIFY_SOCKET`).
+    pub(crate) notify: Option<String>,
+    /// How often the main process is to say that it lives, in microseconds.
+    pub(crate) watchdog: Option<u64>,
+    /// Of the unit whose end has started this one (`$MONITOR_…`).
+    pub(crate) monitored: Vec<(String, String)>,
+}
+
+/// A command that can be begun.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Ready {
+    pub(crate) spec: ExecutableSpec,
+    pub(crate) confined: Confined,
 }
 
 /// The folders that systemd makes for units: the directive, where, the variable.
@@ -70,29 +90,41 @@ pub(crate) fn prepare(
     service: &Service,
     step: Step,
     told: &Told,
-) -> Result<ExecutableSpec, Failure> {
+) -> Result<Ready, Failure> {
     let settings = &unit.settings;
-    let commands = settings.commands(step.phase.directive());
+    let commands = settings.commands(step.phase.directive_of(unit.kind()));
     let command = commands.get(step.index);
     let command = command.ok_or_else(|| failure(203, "there is no such command"))?;
     let account = Account::of(settings)?;
-    let folders = make_folders(settings, &account)?;
-    let environment = environment(settings, &account, folders, step.phase, told)?;
+    let (folders, variables) = make_folders(settings, &account)?;
+    // systemd.service(5): `+` has full privileges, file systems among them.
+    let confined = match command.privileges {
+        Privileges::Full => Confined::default(),
+        _ => sandbox::of(settings, &folders, &told.shared)
+            .map_err(|(status, words)| failure(status, words))?,
+    };
+    let environment = environment(settings, &account, variables, step.phase, told)?;
     let mut argv = expand::argv(command, &environment).map_err(|e| failure(203, e))?;
+    let program = found(&command.program)?;
+    // systemd.service(5), "@": what the program is told that it is called.
+    let called = command.argv0.clone();
     if let Some(first) = argv.first_mut() {
-        *first = found(&command.program)?;
+        *first = called.unwrap_or_else(|| program.clone());
     }
     let mut draft = Draft {
         argv,
+        program,
+        ending: ending(service, step.phase),
         env: environment,
         cwd: directory(settings, &account)?,
         stop_signal: service.kill.signal.to_string(),
         stop_grace: Some(grace(service)),
         ..Draft::default()
     };
-    restrict(&mut draft, settings, command, &account);
+    restrict(&mut draft, settings, command, &account, &confined);
     draft.rlimits = limits(settings);
-    draft.resources = resources(settings);
+    // systemd.exec(5), IgnoreSIGPIPE=: true by default.
+    draft.ignore_sigpipe = settings.flag("IgnoreSIGPIPE").unwrap_or(true);
     let number = |field: &str| settings.number(field).and_then(|it| i32::try_from(it).ok());
     draft.nice = number("Nice");
     draft.oom_score_adj = number("OOMScoreAdjust");
@@ -102,13 +134,32 @@ pub(crate) fn prepare(
     if let Some(Value::Indices(cpus)) = settings.get("CPUAffinity") {
         draft.cpu_affinity = cpus.iter().copied().collect();
     }
-    draft
+    let spec = draft
         .try_into()
-        .map_err(|e: model::error::Error| failure(203, e.to_string()))
+        .map_err(|e: model::error::Error| failure(203, e.to_string()))?;
+    Ok(Ready { spec, confined })
 }
 
-/// From the stop signal to SIGKILL, as far as the runtime lets it.
-pub(crate) fn grace(service: &Service) -> Duration {
+/// Which process of a command is the one that counts. What it leaves behind is the unit's to end,
+/// and goes on until then.
+fn ending(service: &Service, phase: Phase) -> Ending {
+    let forks = service.kind == Type::Forking && phase == Phase::Start;
+    let file = service.pid_file.clone().filter(|_| forks);
+    Ending {
+        main_process: match (forks, &file, service.guesses_main) {
+            (false, ..) => MainProcess::Executed,
+            (true, Some(_), _) => MainProcess::PidFile,
+            (true, None, true) => MainProcess::Guessed,
+            (true, None, false) => MainProcess::None,
+        },
+        pid_file: file.unwrap_or_default(),
+        kill_mode: KillMode::Process,
+        ..Ending::default()
+    }
+}
+
+/// From the stop signal to SIGKILL, where a person stops a command by the runtime.
+fn grace(service: &Service) -> Duration {
     let micros = service.stop_timeout.micros();
     micros.map_or(MAX_STOP_GRACE, |it| {
         Duration::from_micros(it).min(MAX_STOP_GRACE)
@@ -153,8 +204,17 @@ impl Account {
     }
 }
 
+/// `CAP_SYS_ADMIN`.
+const SYS_ADMIN: u64 = 1 << 21;
+
 /// Its user, its capabilities: without a directive what an init gives, which is everything.
-fn restrict(draft: &mut Draft, settings: &Settings, command: &Command, account: &Account) {
+fn restrict(
+    draft: &mut Draft,
+    settings: &Settings,
+    command: &Command,
+    account: &Account,
+    confined: &Confined,
+) {
     let full = command.privileges == Privileges::Full;
     let user = as_user(command.privileges);
     if user {
@@ -176,13 +236,18 @@ fn restrict(draft: &mut Draft, settings: &Settings, command: &Command, account: 
         all.into_iter().map(|(name, _)| name).collect()
     };
     let bounding = set("CapabilityBoundingSet").unwrap_or(CapabilitySet::ALL.bits());
+    let bounding = bounding & !confined.lost_capabilities;
     let ambient = set("AmbientCapabilities").filter(|_| user).unwrap_or(0) & bounding;
     draft.capabilities = Some(Capabilities {
         bounding: names(bounding),
         ambient: names(ambient),
     });
     let no_new = settings.flag("NoNewPrivileges").unwrap_or(false);
-    draft.no_new_privileges = Some(no_new && !full);
+    // systemd.exec(5), NoNewPrivileges=: a filter takes either this or CAP_SYS_ADMIN.
+    let is_root = !user || account.user.as_ref().is_none_or(|it| it.uid == 0);
+    let held = if is_root { bounding } else { ambient };
+    let implied = confined.filtered && held & SYS_ADMIN == 0 || confined.no_new_privileges;
+    draft.no_new_privileges = Some((no_new || implied) && !full);
     draft.seccomp = Seccomp {
         profile: Profile::Unconfined,
         ..Seccomp::default()
@@ -199,7 +264,7 @@ fn model_bits() -> impl Iterator<Item = u64> {
 fn environment(
     settings: &Settings,
     account: &Account,
-    folders: Vec<(&'static str, String)>,
+    folders: Variables,
     phase: Phase,
     told: &Told,
 ) -> Result<Environment, Failure> {
@@ -219,6 +284,15 @@ fn environment(
     if let Some(pid) = told.main_pid {
         put("MAINPID", &pid.to_string());
     }
+    if let Some(socket) = &told.notify {
+        put("NOTIFY_SOCKET", socket);
+    }
+    if let Some(every) = told.watchdog {
+        put("WATCHDOG_USEC", &every.to_string());
+    }
+    for (variable, value) in &told.monitored {
+        put(variable, value);
+    }
     if matches!(phase, Phase::Stop | Phase::StopPost) {
         put("SERVICE_RESULT", told.result.as_str());
         if let Some((code, status)) = told.ended.map(End::words) {
@@ -230,14 +304,7 @@ fn environment(
         all.extend(variables.iter().cloned());
     }
     for file in settings.paths("EnvironmentFile") {
-        match variables_of(&file.path) {
-            Ok(bytes) => all.extend(parse_file(&bytes).variables),
-            Err(_) if file.optional => {}
-            Err(error) => {
-                let words = format!("EnvironmentFile={}: {error}", file.path);
-                return Err(failure(1, words));
-            }
-        }
+        variables_from(&file.path, file.optional, &mut all)?;
     }
     for unset in settings.texts("UnsetEnvironment") {
         match unset.split_once('=') {
@@ -251,6 +318,29 @@ fn environment(
         }
     }
     Ok(all)
+}
+
+/// The variables of a file, or of all that a pattern names, in their order.
+fn variables_from(path: &str, optional: bool, all: &mut Environment) -> Result<(), Failure> {
+    let wrong = |path: &str, error: &dyn std::fmt::Display| {
+        let words = format!("EnvironmentFile={path}: {error}");
+        Err(failure(1, words))
+    };
+    let paths = match path.contains(['*', '?', '[']) {
+        true => super::facts::matching(path),
+        false => vec![path.to_owned()],
+    };
+    if paths.is_empty() && !optional {
+        return wrong(path, &"no file matches");
+    }
+    for path in paths {
+        match variables_of(&path) {
+            Ok(bytes) => all.extend(parse_file(&bytes).variables),
+            Err(_) if optional => {}
+            Err(error) => return wrong(&path, &error),
+        }
+    }
+    Ok(())
 }
 
 /// A file of variables. The workload may own it: what isn't a file, or never ends, isn't read.
@@ -308,12 +398,15 @@ fn directory(settings: &Settings, account: &Account) -> Result<String, Failure> 
     }
 }
 
+/// Names of variables, and what folders they say.
+type Variables = Vec<(&'static str, String)>;
+
 /// Makes the folders of a unit, and says what its variables are.
 fn make_folders(
     settings: &Settings,
     account: &Account,
-) -> Result<Vec<(&'static str, String)>, Failure> {
-    let mut variables = Vec::new();
+) -> Result<(Vec<Folder>, Variables), Failure> {
+    let (mut made, mut variables) = (Vec::new(), Vec::new());
     for ((field, base, variable), status) in FOLDERS.into_iter().zip([233, 238, 239, 240, 241]) {
         let Some(Value::Binds(folders)) = settings.get(field) else {
             continue;
@@ -329,11 +422,16 @@ fn make_folders(
             let own = (field != "ConfigurationDirectory").then_some(account);
             make_folder(&path, mode, own)
                 .map_err(|error| failure(status, format!("{field}: {path}: {error}")))?;
+            made.push(Folder {
+                source: path.clone(),
+                target: path.clone(),
+                field,
+            });
             paths.push(path);
         }
         variables.push((variable, paths.join(":")));
     }
-    Ok(variables)
+    Ok((made, variables))
 }
 
 /// Makes a folder, and those above it. Each step is taken from the folder before it, and none by a
@@ -361,6 +459,17 @@ fn make_folder(path: &str, mode: u32, account: Option<&Account>) -> std::io::Res
         fchown(&folder, uid, account.group.map(Gid::from_raw))?;
     }
     Ok(())
+}
+
+/// Removes what is a service's alone while it runs: its PID file, which would name a process of
+/// somebody else's one day.
+pub(crate) fn clear_pid_file(service: &Service) {
+    if let Some(path) = &service.pid_file
+        && let Err(error) = std::fs::remove_file(path)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        tracing::warn!(path, %error, "a PID file stays");
+    }
 }
 
 /// Removes the folders below /run of a unit that is down.
@@ -396,43 +505,6 @@ fn limits(settings: &Settings) -> Vec<Rlimit> {
         })
     };
     settings.iter().filter_map(of).collect()
-}
-
-fn resources(settings: &Settings) -> Resources {
-    let mut all = Resources::default();
-    let of = |field: &str| match settings.limit(field) {
-        Some(Limit::Of(amount)) => Some(amount),
-        Some(Limit::Share(share)) => memory_share(share),
-        Some(Limit::Infinity) | None => None,
-    };
-    all.memory.max = of("MemoryMax");
-    all.memory.high = of("MemoryHigh");
-    all.pids_max = match settings.limit("TasksMax") {
-        Some(Limit::Of(count)) => Some(count),
-        Some(Limit::Share(share)) => tasks_share(share),
-        _ => None,
-    };
-    all.cpu.weight = match settings.limit("CPUWeight") {
-        Some(Limit::Of(weight)) if weight > 0 => Some(weight),
-        _ => None,
-    };
-    if let Some(Value::Quota(Some(share))) = settings.get("CPUQuota") {
-        // Hundredths of a percent of one processor, in each 100 ms.
-        all.cpu.quota = Some(Duration::from_micros(share.saturating_mul(10)));
-    }
-    all
-}
-
-fn memory_share(share: u32) -> Option<u64> {
-    use units::condition::Facts;
-    let all = super::facts::Machine.number("memory")?;
-    Some(all / 10_000 * u64::from(share))
-}
-
-fn tasks_share(share: u32) -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/sys/kernel/pid_max").ok()?;
-    let all: u64 = text.trim().parse().ok()?;
-    Some(all * u64::from(share) / 10_000)
 }
 
 #[cfg(test)]

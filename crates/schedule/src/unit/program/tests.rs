@@ -19,6 +19,8 @@ fn prepared(text: &str, phase: Phase) -> Result<ExecutableSpec, Failure> {
         ended: Some(End::Signalled(9)),
         result: Outcome::Signal,
         invocation: "abc".to_owned(),
+        shared: "/nonexistent".into(),
+        ..Told::default()
     };
     prepare(
         &unit,
@@ -30,6 +32,7 @@ fn prepared(text: &str, phase: Phase) -> Result<ExecutableSpec, Failure> {
         },
         &told,
     )
+    .map(|ready| ready.spec)
 }
 
 #[test]
@@ -70,12 +73,8 @@ fn directives_become_the_fields_of_a_program() {
         "{capabilities:?}"
     );
     assert_eq!(spec.no_new_privileges, Some(true));
-    assert_eq!(spec.resources.memory.max, Some(64 << 20));
-    assert_eq!(
-        (spec.resources.pids_max, spec.resources.cpu.weight),
-        (Some(10), Some(50))
-    );
-    assert_eq!(spec.resources.cpu.quota, Some(Duration::from_millis(20)));
+    // Limits of all commands together are those of the unit's cell.
+    assert!(spec.resources.is_empty());
     assert_eq!((&*spec.user, &*spec.group), ("0", "0"));
     assert!(spec.groups.contains(&"7".to_owned()));
     assert_eq!(spec.cpu_affinity, [0]);
@@ -96,6 +95,27 @@ fn prefixes_lift_what_they_lift() {
         assert_eq!(spec.no_new_privileges, Some(no_new), "{prefix}");
         let bounding = &spec.capabilities.as_ref().unwrap().bounding;
         assert_eq!(bounding.len(), capabilities, "{prefix}");
+    }
+}
+
+#[test]
+fn a_filter_takes_privileges_that_are_not_needed_for_it() {
+    // systemd.exec(5), NoNewPrivileges=; and what directives take of the bounding set.
+    for (text, no_new, capabilities) in [
+        ("RestrictRealtime=yes", false, 41),
+        ("RestrictRealtime=yes\nUser=1", true, 41),
+        (
+            "RestrictRealtime=yes\nCapabilityBoundingSet=CAP_KILL",
+            true,
+            1,
+        ),
+        ("PrivateDevices=yes\nProtectClock=yes", false, 37),
+        ("ProtectHome=yes\nUser=1", false, 41),
+    ] {
+        let spec = prepared(&format!("{text}\nExecStart=/bin/x"), Phase::Start).unwrap();
+        assert_eq!(spec.no_new_privileges, Some(no_new), "{text}");
+        let bounding = &spec.capabilities.as_ref().unwrap().bounding;
+        assert_eq!(bounding.len(), capabilities, "{text}");
     }
 }
 

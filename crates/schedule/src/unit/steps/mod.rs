@@ -6,8 +6,10 @@
 //!
 //! The words are systemd's: those of `systemctl show -p SubState,Result`.
 
+mod down;
 pub(crate) mod limit;
 pub(crate) mod process;
+mod said;
 pub(crate) mod service;
 mod state;
 #[cfg(test)]

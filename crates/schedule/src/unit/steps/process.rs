@@ -3,6 +3,7 @@
 //! called.
 
 use serde::{Deserialize, Serialize};
+use units::name::UnitType;
 use units::service::{self, Restart, Service};
 use units::unit::Unit;
 use units::value::Statuses;
@@ -51,6 +52,14 @@ impl Phase {
         }
     }
 
+    /// The directive, in a unit of that type: a socket has two lists for its stop.
+    pub(crate) fn directive_of(self, kind: UnitType) -> &'static str {
+        match (self, kind) {
+            (Self::Stop, UnitType::Socket) => "ExecStopPre",
+            _ => self.directive(),
+        }
+    }
+
     /// A part of a path's label.
     pub(crate) const fn word(self) -> &'static str {
         match self {
@@ -95,7 +104,10 @@ pub(crate) struct Commands([Vec<bool>; 7]);
 impl Commands {
     pub(crate) fn of(unit: &Unit) -> Commands {
         Commands(Phase::ALL.map(|phase| {
-            let all = unit.settings.commands(phase.directive()).iter();
+            let all = unit
+                .settings
+                .commands(phase.directive_of(unit.kind()))
+                .iter();
             all.map(|command| command.ignores_failure).collect()
         }))
     }

@@ -4,15 +4,19 @@
 //! ```text
 //! dead ─► condition ─► start-pre ─► start ─► start-post ─► running ─► (exited)
 //!  ▲ failed      │ a failure            │                   │  │ ▲
-//!  │   ▲         └─────────┬────────────┘                   │  └─┴ reload
+//!  │   ▲         └─────────┬────────────┘                   │  └─┴ reload, -signal, -notify
 //!  │   │                   ▼                                ▼
 //!  └───┴─ stop-post ◄─ stop-sigterm ─► stop-sigkill ◄────── stop
+//!                 └► final-sigterm, final-sigkill
 //!  auto-restart: dead, and about to begin again
 //! ```
+//!
+//! How it goes down is in [`super::down`], what it says of itself in [`super::said`].
 
 use units::service::{Service, Type};
 use units::time::Span;
 
+pub(crate) use super::said::Said;
 pub(crate) use super::state::{Process, State, Sub};
 use super::{Commands, End, Outcome, Phase, ROUNDS, Role, Step};
 
@@ -33,17 +37,12 @@ pub(crate) enum Event {
     Refused(Step),
     /// A process, and what it was to have with it, has ended.
     Ended(Step, End),
-    /// What was to be killed has gone.
+    /// What was to be signalled was; whether there was anything.
+    Signalled(bool),
+    /// No process of it lives any more, of whatever command.
     Gone,
-    /// It says that it is ready.
-    #[cfg_attr(not(test), expect(dead_code, reason = "Type=notify is refused as yet"))]
-    Ready,
-    /// It says that it lives.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "WatchdogSec= is not honoured yet")
-    )]
-    Alive,
+    /// It says something of itself.
+    Said(Said),
     /// Time has passed.
     Time,
     /// What was to start it again can't: it waits no more.
@@ -55,11 +54,16 @@ pub(crate) enum Event {
 pub(crate) enum Effect {
     /// Run a command.
     Run(Step, Role),
-    /// End what there is as `KillMode=` says; `true`: the main process was too slow to report, and
-    /// gets `WatchdogSignal=`. Answered by [`Event::Gone`].
+    /// Ask what there is to end, as `KillMode=` says; `true`: the main process was too slow to
+    /// report, and gets `WatchdogSignal=`. Answered by [`Event::Signalled`], and where that is so
+    /// by [`Event::Gone`].
     Kill(bool),
-    /// End what is left at once.
+    /// Send `FinalKillSignal=`, with the same answers.
     KillNow,
+    /// Tell by [`Event::Gone`] when no process of it lives any more.
+    Watch,
+    /// Send `ReloadSignal=` to the main process.
+    AskReload,
     /// End one command, which is no part of what goes on any more.
     End(Step),
     /// It is down: what it had goes.
@@ -106,7 +110,9 @@ impl Start {
             Sub::Dead | Sub::Failed | Sub::AutoRestart => Self::Now,
             Sub::Condition | Sub::StartPre | Sub::Start | Sub::StartPost => Self::Already,
             Sub::Running | Sub::Exited | Sub::Reload => Self::Already,
-            Sub::Stop | Sub::StopSigterm | Sub::StopSigkill => Self::Later,
+            Sub::ReloadSignal | Sub::ReloadNotify => Self::Already,
+            Sub::Stop | Sub::StopWatchdog => Self::Later,
+            Sub::StopSigterm | Sub::StopSigkill => Self::Later,
             Sub::StopPost | Sub::FinalSigterm | Sub::FinalSigkill => Self::Later,
         }
     }
@@ -128,24 +134,24 @@ pub(crate) fn advance(rules: Rules<'_>, state: &mut State, event: Event, now: u6
         Event::NotBegun(step, code) => turn.not_begun(step, code),
         Event::Refused(step) => turn.refused(step),
         Event::Ended(step, end) => turn.ended(step, end),
+        Event::Signalled(reached) => turn.signalled(reached),
         Event::Gone => turn.gone(),
-        Event::Ready => turn.ready(),
-        Event::Alive => turn.alive(),
+        Event::Said(said) => turn.said(said),
         Event::Time => turn.time(),
         Event::GivenUp => turn.given_up(),
     }
     turn.effects
 }
 
-struct Turn<'a> {
-    rules: Rules<'a>,
-    state: &'a mut State,
-    now: u64,
-    effects: Vec<Effect>,
+pub(super) struct Turn<'a> {
+    pub(super) rules: Rules<'a>,
+    pub(super) state: &'a mut State,
+    pub(super) now: u64,
+    pub(super) effects: Vec<Effect>,
 }
 
 impl Turn<'_> {
-    fn arm(&mut self, span: Span) {
+    pub(super) fn arm(&mut self, span: Span) {
         self.state.deadline = nanos(span).map(|span| self.now.saturating_add(span));
     }
 
@@ -166,7 +172,7 @@ impl Turn<'_> {
     }
 
     /// Begins a list of commands, or what follows where it is empty.
-    fn enter(&mut self, phase: Phase) {
+    pub(super) fn enter(&mut self, phase: Phase) {
         let round = match phase {
             Phase::Reload => self.state.round,
             _ => 0,
@@ -178,7 +184,7 @@ impl Turn<'_> {
         });
     }
 
-    fn step(&mut self, step: Step) {
+    pub(super) fn step(&mut self, step: Step) {
         if !self.rules.commands.has(step) {
             return self.after(step.phase);
         }
@@ -213,14 +219,15 @@ impl Turn<'_> {
             Phase::Condition => self.enter(Phase::StartPre),
             Phase::StartPre => self.enter(Phase::Start),
             Phase::Start => self.enter(Phase::StartPost),
-            Phase::StartPost | Phase::Reload => self.up(),
+            Phase::StartPost => self.up(),
+            Phase::Reload => self.reload_done(),
             Phase::Stop => self.signal(Sub::StopSigterm, false),
             Phase::StopPost => self.signal(Sub::FinalSigterm, false),
         }
     }
 
     /// It is up, or has nothing that runs.
-    fn up(&mut self) {
+    pub(super) fn up(&mut self) {
         self.state.deadline = None;
         self.state.was_up = true;
         if self.state.result != Outcome::Success {
@@ -229,7 +236,11 @@ impl Turn<'_> {
         if self.state.main.is_some() {
             self.state.sub = Sub::Running;
             self.arm(self.rules.service.runtime_max);
-            self.alive();
+        } else if self.rules.service.ends_with_group && !self.state.emptied {
+            // systemd.service(5), ExitType=: what it has left is the service.
+            self.state.sub = Sub::Running;
+            self.arm(self.rules.service.runtime_max);
+            self.effects.push(Effect::Watch);
         } else if self.rules.service.remains {
             self.state.sub = Sub::Exited;
         } else {
@@ -245,10 +256,20 @@ impl Turn<'_> {
             }
         }
         let starts = step.phase == Phase::Start && self.state.sub == Sub::Start;
-        let kind = self.rules.service.kind;
-        if starts && matches!(kind, Type::Simple | Type::Idle | Type::Exec) {
-            self.enter(Phase::StartPost);
+        // A forking service has begun when its main process is known.
+        let begun = matches!(
+            self.rules.service.kind,
+            Type::Simple | Type::Idle | Type::Exec | Type::Forking
+        );
+        if starts && begun {
+            self.started();
         }
+    }
+
+    /// It has started, and `ExecStartPost=` follows.
+    pub(super) fn started(&mut self) {
+        self.alive();
+        self.enter(Phase::StartPost);
     }
 
     /// systemd.service(5), `Type=`: a simple service has started before its program is executed;
@@ -291,7 +312,7 @@ impl Turn<'_> {
         }
     }
 
-    fn outcome(&self, step: Step, end: End) -> Outcome {
+    pub(super) fn outcome(&self, step: Step, end: End) -> Outcome {
         match self.rules.commands.ignores_failure(step) {
             true => Outcome::Success,
             false => end.outcome(self.rules.service),
@@ -301,12 +322,19 @@ impl Turn<'_> {
     fn main_ended(&mut self, step: Step, end: End) {
         self.state.ended = Some(end);
         let outcome = self.outcome(step, end);
+        let alone = self.state.control.is_none();
         let next = Step {
             index: step.index + 1,
             ..step
         };
         match (self.state.sub, self.rules.service.kind, outcome) {
             (Sub::Start, Type::Oneshot, Outcome::Success) => self.step(next),
+            // What it has left behind, if anything, is no process that could be its main one.
+            (Sub::Start, Type::Forking, Outcome::Success)
+                if self.rules.service.pid_file.is_none() =>
+            {
+                self.started();
+            }
             // It ended before it said that it is ready.
             (Sub::Start, _, Outcome::Success) => self.fail(Outcome::Protocol),
             (Sub::Start, _, outcome) => self.fail(outcome),
@@ -314,9 +342,22 @@ impl Turn<'_> {
                 self.put(outcome);
                 self.up();
             }
+            (Sub::ReloadSignal | Sub::ReloadNotify, _, outcome) => {
+                self.put(outcome);
+                self.state.reloaded = Outcome::Protocol;
+                self.enter(Phase::Stop);
+            }
+            // It said that it stops, and has.
+            (Sub::Stop, _, outcome) if alone => {
+                self.put(outcome);
+                self.signal(Sub::StopSigterm, false);
+            }
             // What goes on comes to its end first, and looks at this then.
             (Sub::StartPost | Sub::Reload | Sub::Stop, _, outcome) => self.put(outcome),
-            (Sub::StopSigterm | Sub::StopSigkill, _, outcome) => self.put(outcome),
+            (sub, _, outcome) if sub.is_signalled() => {
+                self.put(outcome);
+                self.ended_going_down();
+            }
             _ => {}
         }
     }
@@ -342,6 +383,7 @@ impl Turn<'_> {
                     false => self.up(),
                 }
             }
+            (sub, _) if sub.is_signalled() => self.ended_going_down(),
             (Sub::Stop, _) if !ok => {
                 self.put(outcome);
                 self.signal(Sub::StopSigterm, false);
@@ -355,170 +397,28 @@ impl Turn<'_> {
         }
     }
 
-    /// The first failure is the one that counts.
-    fn put(&mut self, outcome: Outcome) {
-        if self.state.result == Outcome::Success {
-            self.state.result = outcome;
-        }
-    }
-
-    /// Its start, or what it does, failed: without `ExecStop=`, which is for what has started.
-    fn fail(&mut self, outcome: Outcome) {
-        self.put(outcome);
-        let sub = match self.state.sub {
-            Sub::StopPost => Sub::FinalSigterm,
-            _ => Sub::StopSigterm,
-        };
-        self.signal(sub, outcome == Outcome::Watchdog);
-    }
-
-    /// Ends what there is.
-    fn signal(&mut self, sub: Sub, watchdog: bool) {
-        self.state.sub = sub;
-        self.state.watchdog = None;
-        self.arm(match watchdog {
-            true => self.rules.service.abort_timeout,
-            false => self.rules.service.stop_timeout,
-        });
-        self.effects.push(Effect::Kill(watchdog));
-    }
-
-    fn gone(&mut self) {
-        match self.state.sub {
-            Sub::StopSigterm | Sub::StopSigkill => {
-                self.state.main = None;
-                self.state.control = None;
-                self.enter(Phase::StopPost);
-            }
-            Sub::FinalSigterm | Sub::FinalSigkill => self.down(),
-            _ => {}
-        }
-    }
-
-    fn down(&mut self) {
-        let state = &mut *self.state;
-        (state.main, state.control) = (None, None);
-        (state.deadline, state.watchdog) = (None, None);
-        let result = state.result;
-        let again = !state.stopping && result.restarts(self.rules.service, state.ended);
-        state.again = false;
-        state.sub = match (again, result.is_failure()) {
-            (true, _) => Sub::AutoRestart,
-            (false, true) => Sub::Failed,
-            (false, false) => Sub::Dead,
-        };
-        self.effects.push(Effect::Down);
-        if again {
-            self.arm(self.rules.service.restart_after);
-        }
-    }
-
-    fn stop(&mut self) {
-        self.state.stopping = true;
-        match self.state.sub {
-            Sub::Dead | Sub::Failed => {}
-            Sub::AutoRestart => {
-                // As a part of its restart it is down, and not failed: `OnFailure=` is for a
-                // service that isn't started again.
-                self.state.sub = match self.state.result.is_failure() && !self.state.again {
-                    true => Sub::Failed,
-                    false => Sub::Dead,
-                };
-                self.state.deadline = None;
-            }
-            Sub::Running | Sub::Exited | Sub::Reload => {
-                self.state.watchdog = None;
-                self.enter(Phase::Stop);
-            }
-            Sub::Condition | Sub::StartPre | Sub::Start | Sub::StartPost => {
-                self.signal(Sub::StopSigterm, false);
-            }
-            _ => {}
-        }
-    }
-
-    fn given_up(&mut self) {
-        if self.state.sub == Sub::AutoRestart {
-            self.state.again = false;
-            self.stop();
-        }
-    }
-
     fn reload(&mut self) {
-        if matches!(self.state.sub, Sub::Running | Sub::Exited) {
-            self.state.reloaded = Outcome::Success;
-            self.enter(Phase::Reload);
-            self.state.round = (self.state.round + 1) % ROUNDS;
-        }
-    }
-
-    fn ready(&mut self) {
-        let notifies = matches!(self.rules.service.kind, Type::Notify | Type::NotifyReload);
-        if notifies && self.state.sub == Sub::Start {
-            self.enter(Phase::StartPost);
-        }
-    }
-
-    fn alive(&mut self) {
-        let watched = self.rules.service.watchdog.and_then(nanos);
-        if self.state.sub == Sub::Running {
-            self.state.watchdog = watched.map(|span| self.now.saturating_add(span));
-        }
-    }
-
-    fn time(&mut self) {
-        let passed = |at: Option<u64>| at.is_some_and(|at| at <= self.now);
-        if passed(self.state.watchdog) {
-            self.state.watchdog = None;
-            return self.fail(Outcome::Watchdog);
-        }
-        if !passed(self.state.deadline) {
+        if !matches!(self.state.sub, Sub::Running | Sub::Exited) {
             return;
         }
-        self.state.deadline = None;
-        match self.state.sub {
-            Sub::Condition | Sub::StartPre | Sub::Start | Sub::StartPost => {
-                self.fail(Outcome::Timeout);
-            }
-            Sub::Running => {
-                // RuntimeMaxSec= ends it as a stop does, and is a failure.
-                self.put(Outcome::Timeout);
-                self.enter(Phase::Stop);
-            }
-            Sub::Reload => {
-                self.state.reloaded = Outcome::Timeout;
-                if let Some(control) = self.state.control.take() {
-                    self.effects.push(Effect::End(control.step));
-                }
-                self.up();
-            }
-            Sub::Stop => {
-                self.put(Outcome::Timeout);
-                self.signal(Sub::StopSigterm, false);
-            }
-            Sub::StopPost => {
-                self.put(Outcome::Timeout);
-                self.signal(Sub::FinalSigterm, false);
-            }
-            Sub::StopSigterm => self.kill_now(Sub::StopSigkill),
-            Sub::FinalSigterm => self.kill_now(Sub::FinalSigkill),
-            // Not even SIGKILL helps: it is given up.
-            Sub::StopSigkill | Sub::FinalSigkill => self.gone(),
-            Sub::AutoRestart => {
-                self.state.again = true;
-                self.effects.push(Effect::Restart);
-            }
-            Sub::Dead | Sub::Exited | Sub::Failed => {}
+        self.state.reloaded = Outcome::Success;
+        self.state.reload_begun = self.now;
+        let asks = self.rules.service.kind == Type::NotifyReload && self.state.main.is_some();
+        if asks {
+            self.effects.push(Effect::AskReload);
         }
+        self.enter(Phase::Reload);
+        self.state.round = (self.state.round + 1) % ROUNDS;
     }
 
-    fn kill_now(&mut self, sub: Sub) {
-        self.put(Outcome::Timeout);
-        if !self.rules.service.kill.sends_final {
-            return self.gone();
+    /// The commands of a reload are done. One that was asked for by a signal is over when the
+    /// service says so.
+    fn reload_done(&mut self) {
+        let asks = self.rules.service.kind == Type::NotifyReload && self.state.main.is_some();
+        if !asks || self.state.reloaded != Outcome::Success {
+            return self.up();
         }
-        self.state.sub = sub;
-        self.arm(self.rules.service.stop_timeout);
-        self.effects.push(Effect::KillNow);
+        self.state.sub = Sub::ReloadSignal;
+        self.arm(self.rules.service.start_timeout);
     }
 }

@@ -19,7 +19,12 @@ pub(crate) enum Sub {
     Running,
     Exited,
     Reload,
+    /// It was asked to reload, and hasn't said yet that it does.
+    ReloadSignal,
+    /// It says that it reloads.
+    ReloadNotify,
     Stop,
+    StopWatchdog,
     StopSigterm,
     StopSigkill,
     StopPost,
@@ -41,7 +46,10 @@ impl Sub {
             Self::Running => "running",
             Self::Exited => "exited",
             Self::Reload => "reload",
+            Self::ReloadSignal => "reload-signal",
+            Self::ReloadNotify => "reload-notify",
             Self::Stop => "stop",
+            Self::StopWatchdog => "stop-watchdog",
             Self::StopSigterm => "stop-sigterm",
             Self::StopSigkill => "stop-sigkill",
             Self::StopPost => "stop-post",
@@ -62,8 +70,9 @@ impl Sub {
             }
             Self::AutoRestart => Activity::Activating,
             Self::Running | Self::Exited => Activity::Active,
-            Self::Reload => Activity::Reloading,
+            Self::Reload | Self::ReloadSignal | Self::ReloadNotify => Activity::Reloading,
             Self::Stop
+            | Self::StopWatchdog
             | Self::StopSigterm
             | Self::StopSigkill
             | Self::StopPost
@@ -122,4 +131,10 @@ pub(crate) struct State {
     pub(crate) deadline: Option<u64>,
     /// When it must have said that it lives.
     pub(crate) watchdog: Option<u64>,
+    /// How often it says that it lives by its own word, in nanoseconds; 0: never.
+    pub(crate) watchdog_every: Option<u64>,
+    /// When the reload that goes on, or was last, was asked for.
+    pub(crate) reload_begun: u64,
+    /// Nothing of it is left since its main process has ended (`ExitType=cgroup`).
+    pub(crate) emptied: bool,
 }

@@ -2,12 +2,13 @@
 //! Stories of services as tables: what happens, and what follows; by systemd.service(5).
 
 use units::calendar::zones::UtcOnly;
+use units::finding::Severity;
 use units::name::UnitName;
 use units::service::{Defaults, Service};
 use units::specifier::NoHost;
 use units::unit::{Unit, from_texts};
 
-use super::service::{Effect, Event, Rules, State, Sub, advance};
+use super::service::{Effect, Event, Rules, Said, State, Sub, advance};
 use super::{Commands, End, Outcome, Phase, Role, Step};
 
 const SECOND: u64 = 1_000_000_000;
@@ -46,7 +47,8 @@ impl Story {
     fn of(text: &str) -> Story {
         let unit = unit(text);
         let (service, findings) = Service::of(&unit, Defaults::default());
-        assert!(findings.is_empty(), "{findings:?}");
+        let refused = findings.iter().any(|it| it.severity == Severity::Error);
+        assert!(!refused, "{findings:?}");
         Story {
             service,
             commands: Commands::of(&unit),
@@ -92,6 +94,7 @@ fn each_type_is_up_when_the_manual_says_so() {
         ("exec", "running", "stop-sigterm"),
         ("idle", "running", "stop-sigterm"),
         ("notify", "start", "stop-sigterm"),
+        ("forking", "running", "stop-sigterm"),
         ("oneshot", "start", "stop-sigterm"),
         ("oneshot\nRemainAfterExit=yes", "start", "exited"),
     ] {
@@ -107,7 +110,7 @@ fn each_type_is_up_when_the_manual_says_so() {
     let mut notify = Story::of("Type=notify\nExecStart=/bin/x");
     notify.happens(Event::Start);
     notify.begins(Phase::Start);
-    notify.happens(Event::Ready);
+    notify.happens(Event::Said(Said::Ready));
     assert_eq!(notify.is(), ("running", "success"));
 }
 
@@ -130,7 +133,7 @@ fn commands_run_in_the_order_of_the_manual() {
     assert_eq!(story.state.reloaded, Outcome::ExitCode);
     assert_eq!(story.happens(Event::Stop), [run(Phase::Stop)]);
     assert_eq!(story.ends(Phase::Stop, 0), [Effect::Kill(false)]);
-    assert_eq!(story.happens(Event::Gone), [run(Phase::StopPost)]);
+    assert_eq!(story.ends(Phase::Start, 0), [run(Phase::StopPost)]);
     assert_eq!(story.ends(Phase::StopPost, 0), [Effect::Kill(false)]);
     assert_eq!(story.happens(Event::Gone), [Effect::Down]);
     assert_eq!(story.is(), ("dead", "success"));
@@ -223,6 +226,9 @@ fn a_start_begins_where_nothing_of_an_earlier_one_is_there() {
         (Sub::StartPost, Start::Already),
         (Sub::Running, Start::Already),
         (Sub::Reload, Start::Already),
+        (Sub::ReloadSignal, Start::Already),
+        (Sub::ReloadNotify, Start::Already),
+        (Sub::StopWatchdog, Start::Later),
         (Sub::Stop, Start::Later),
         (Sub::StopSigterm, Start::Later),
         (Sub::StopSigkill, Start::Later),
@@ -444,12 +450,12 @@ fn times_run_out() {
     let mut watched = Story::of("Type=notify\nExecStart=/s\nWatchdogSec=5");
     watched.happens(Event::Start);
     watched.begins(Phase::Start);
-    watched.happens(Event::Ready);
+    watched.happens(Event::Said(Said::Ready));
     assert_eq!(watched.after(4), []);
-    watched.happens(Event::Alive);
+    watched.happens(Event::Said(Said::Alive));
     assert_eq!(watched.after(4), []);
     assert_eq!(watched.after(1), [Effect::Kill(true)]);
-    assert_eq!(watched.state.result, Outcome::Watchdog);
+    assert_eq!(watched.is(), ("stop-watchdog", "watchdog"));
     // A oneshot service has no time-out by itself.
     let mut one = Story::of("Type=oneshot\nExecStart=/s");
     one.happens(Event::Start);
@@ -495,6 +501,173 @@ fn starts_are_counted() {
     assert!(!take(&mut times, 10 * SECOND, ten, 5));
     assert!(take(&mut times, 11 * SECOND, ten, 5));
     assert!(take(&mut times, 11 * SECOND, Span::ZERO, 5));
+}
+
+/// A service that runs, and is asked to stop.
+fn stopping(text: &str) -> Story {
+    let mut story = Story::of(&format!("ExecStart=/s\nTimeoutStopSec=5\n{text}"));
+    story.happens(Event::Start);
+    story.begins(Phase::Start);
+    assert_eq!(story.happens(Event::Stop), [Effect::Kill(false)]);
+    story
+}
+
+#[test]
+fn a_stop_waits_for_whom_it_has_reached_and_leaves_what_it_may_not_end() {
+    // systemd.kill(5), KillMode=: the main process ends, and what it has left is asked then.
+    let mut story = stopping("ExecStopPost=/q");
+    assert_eq!(story.happens(Event::Signalled(true)), []);
+    // What is told of it comes later than that nothing lives.
+    assert_eq!(story.happens(Event::Gone), []);
+    assert_eq!(story.ends(Phase::Start, 0), [run(Phase::StopPost)]);
+    assert_eq!(story.ends(Phase::StopPost, 0), [Effect::Kill(false)]);
+    assert_eq!(story.is().0, "final-sigterm");
+    // Nobody was there: the final signal finds nobody either.
+    assert_eq!(story.happens(Event::Signalled(false)), [Effect::KillNow]);
+    assert_eq!(story.happens(Event::Signalled(false)), [Effect::Down]);
+    assert_eq!(story.is(), ("dead", "success"));
+    // KillMode=none reaches nobody, and the main process is left.
+    let mut story = stopping("KillMode=none");
+    assert_eq!(story.happens(Event::Signalled(false)), [Effect::KillNow]);
+    assert_eq!(
+        story.happens(Event::Signalled(false)),
+        [Effect::Kill(false)]
+    );
+    assert_eq!(story.is().0, "final-sigterm");
+    assert_eq!(story.state.main, None);
+    // SendSIGKILL=no: after the time-out it goes on, failed.
+    let mut story = stopping("SendSIGKILL=no");
+    story.happens(Event::Signalled(true));
+    assert_eq!(story.after(5), [Effect::Kill(false)]);
+    assert_eq!(story.happens(Event::Signalled(false)), [Effect::Down]);
+    assert_eq!(story.is(), ("failed", "timeout"));
+    // Not even the final signal helps.
+    let mut story = stopping("");
+    story.happens(Event::Signalled(true));
+    assert_eq!(story.after(5), [Effect::KillNow]);
+    assert_eq!(story.after(5), [Effect::Kill(false)]);
+    assert_eq!(story.is(), ("final-sigterm", "timeout"));
+    // TimeoutStopSec=infinity waits for ever.
+    let mut story = stopping("TimeoutStopSec=infinity");
+    story.happens(Event::Signalled(true));
+    assert_eq!(
+        (story.after(1_000_000), story.is().0),
+        (vec![], "stop-sigterm")
+    );
+}
+
+#[test]
+fn a_forking_service_has_started_when_its_main_process_is_known() {
+    // systemd.service(5), Type=forking.
+    let forking = |text: &str| {
+        let mut story = Story::of(&format!("Type=forking\nExecStart=/s\n{text}"));
+        story.happens(Event::Start);
+        assert_eq!(story.is().0, "start");
+        story
+    };
+    let mut story = forking("PIDFile=/run/x.pid\nExecStartPost=/o");
+    assert_eq!(story.begins(Phase::Start), [run(Phase::StartPost)]);
+    // The first process fails.
+    let mut story = forking("");
+    assert_eq!(story.ends(Phase::Start, 3), [Effect::Kill(false)]);
+    assert_eq!(story.is(), ("stop-sigterm", "exit-code"));
+    // It ends well, and nothing is there that a PID file could mean.
+    let mut story = forking("PIDFile=/run/x.pid");
+    story.ends(Phase::Start, 0);
+    assert_eq!(story.is(), ("stop-sigterm", "protocol"));
+    // Without one it has started, and ended.
+    let mut story = forking("");
+    story.ends(Phase::Start, 0);
+    assert_eq!(story.is(), ("stop-sigterm", "success"));
+    let mut story = forking("RemainAfterExit=yes");
+    story.ends(Phase::Start, 0);
+    assert_eq!(story.is(), ("exited", "success"));
+}
+
+#[test]
+fn what_a_service_says_counts_as_the_manual_says() {
+    // sd_notify(3).
+    let up = |text: &str| {
+        let mut story = Story::of(&format!("Type=notify\nExecStart=/s\n{text}"));
+        story.happens(Event::Start);
+        story.begins(Phase::Start);
+        story.happens(Event::Said(Said::Ready));
+        assert_eq!(story.is().0, "running");
+        story
+    };
+    let mut story = up("TimeoutStopSec=5");
+    assert_eq!(story.happens(Event::Said(Said::Stopping)), []);
+    assert_eq!(story.is().0, "stop");
+    assert_eq!(story.ends(Phase::Start, 0), [Effect::Kill(false)]);
+    let mut story = up("TimeoutStopSec=5");
+    story.happens(Event::Said(Said::Stopping));
+    assert_eq!(story.after(5), [Effect::Kill(false)]);
+    assert_eq!(story.is(), ("stop-sigterm", "timeout"));
+    // RELOADING=1 by itself, until READY=1.
+    let mut story = up("");
+    story.happens(Event::Said(Said::Reloading(None)));
+    assert_eq!(story.is().0, "reload-notify");
+    story.happens(Event::Said(Said::Ready));
+    assert_eq!(story.is(), ("running", "success"));
+    // The watchdog: another span by its own word, a time-out that is extended, a trigger.
+    let mut story = up("WatchdogSec=5");
+    story.happens(Event::Said(Said::Every(2 * SECOND)));
+    story.happens(Event::Said(Said::Extend(3 * SECOND)));
+    assert_eq!(story.after(2), []);
+    assert_eq!(story.after(1), [Effect::Kill(true)]);
+    let mut story = up("WatchdogSec=5");
+    story.happens(Event::Said(Said::Every(0)));
+    assert_eq!(story.after(1_000), []);
+    assert_eq!(
+        story.happens(Event::Said(Said::Trigger)),
+        [Effect::Kill(true)]
+    );
+    assert_eq!(story.is(), ("stop-watchdog", "watchdog"));
+    // Who isn't asked to report isn't watched because he does.
+    let mut story = up("");
+    story.happens(Event::Said(Said::Alive));
+    assert_eq!(story.state.watchdog, None);
+}
+
+#[test]
+fn a_reload_by_signal_is_over_when_the_service_says_so() {
+    // systemd.service(5), Type=notify-reload.
+    let mut story = Story::of("Type=notify-reload\nExecStart=/s\nTimeoutStartSec=5");
+    story.happens(Event::Start);
+    story.begins(Phase::Start);
+    story.happens(Event::Said(Said::Ready));
+    assert_eq!(story.happens(Event::Reload), [Effect::AskReload]);
+    assert_eq!(story.is().0, "reload-signal");
+    // One that it began earlier is another one.
+    let asked = story.state.reload_begun;
+    story.happens(Event::Said(Said::Reloading(Some(asked - 1))));
+    story.happens(Event::Said(Said::Ready));
+    assert_eq!(story.is().0, "reload-signal");
+    story.happens(Event::Said(Said::Reloading(Some(asked + 1))));
+    assert_eq!(story.is().0, "reload-notify");
+    story.happens(Event::Said(Said::Ready));
+    assert_eq!(
+        (story.is().0, story.state.reloaded),
+        ("running", Outcome::Success)
+    );
+    story.happens(Event::Reload);
+    story.after(5);
+    assert_eq!(
+        (story.is().0, story.state.reloaded),
+        ("running", Outcome::Timeout)
+    );
+}
+
+#[test]
+fn a_service_of_a_group_ends_with_the_last_of_it() {
+    // systemd.service(5), ExitType=cgroup.
+    let mut story = Story::of("ExecStart=/s\nExitType=cgroup");
+    story.happens(Event::Start);
+    story.begins(Phase::Start);
+    assert_eq!(story.ends(Phase::Start, 0), [Effect::Watch]);
+    assert_eq!(story.is().0, "running");
+    assert_eq!(story.happens(Event::Gone), [Effect::Kill(false)]);
+    assert_eq!(story.is(), ("stop-sigterm", "success"));
 }
 
 mod timers {

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Wires the journal's sockets to the node: where they are, and whose a sender is. Called by
+//! `serve`; what comes is `observe::journal`'s.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use init::protocol::{Role, Welcome};
+use model::name::Tenant;
+use observe::Logs;
+use observe::journal::{Journal, JournalConfig, Owner, Owners, RateLimit};
+use runtime::Runtime;
+use schedule::unit::{UNIT, Units};
+
+use crate::config::Config;
+use crate::host;
+
+/// Where systemd's journal has its sockets.
+const FOLDER: &str = "/run/systemd/journal";
+/// Where programs look for a syslog.
+const LINK: &str = "/dev/log";
+
+/// The cell that units run in: in the tenant `system` it is administrators'.
+const CELL: &str = "system";
+
+/// Makes the sockets where the daemon's init is PID 1, or the configuration says so. Where they
+/// can't be made, the node goes on without.
+pub(crate) async fn start(
+    config: &Config,
+    welcome: &Welcome,
+    logs: &Logs,
+    runtime: &Runtime,
+    units: &Units,
+) -> Option<Journal> {
+    let own = config.journal.folder.as_os_str().is_empty();
+    if welcome.role != Role::Machine && !config.journal.enabled {
+        return None;
+    }
+    let settings = JournalConfig {
+        folder: match own {
+            true => PathBuf::from(FOLDER),
+            false => config.journal.folder.clone(),
+        },
+        link: own.then(|| PathBuf::from(LINK)),
+        kernel: own.then(|| config.paths.run.join("kernel-messages")),
+        max_bytes: config.journal.max_size.0,
+        limit: RateLimit {
+            interval: config.journal.rate_interval.0,
+            burst: config.journal.rate_burst,
+            ..RateLimit::default()
+        },
+        boot_id: host::boot_id().replace('-', ""),
+    };
+    let owners = Arc::new(Known {
+        runtime: runtime.clone(),
+        units: units.clone(),
+    });
+    match Journal::start(settings, logs, owners).await {
+        Ok(journal) => Some(journal),
+        Err(error) => {
+            tracing::error!(%error, "the journal's sockets can't be made: programs log nowhere");
+            None
+        }
+    }
+}
+
+/// Knows whose a cgroup is.
+struct Known {
+    runtime: Runtime,
+    units: Units,
+}
+
+impl Owners for Known {
+    fn owner(&self, group: &str) -> BoxFuture<'_, Owner> {
+        let object = self.runtime.object_of_group(Path::new(group));
+        Box::pin(async move {
+            let Some(object) = object else {
+                return Owner::default();
+            };
+            let meta = object.meta();
+            let in_cell = meta.path.labels().first().map(|it| it.as_str()) == Some(CELL);
+            let is_units = meta.tenant == Tenant::system() && in_cell;
+            let unit = match meta.labels.get(UNIT) {
+                // Anybody may give such a label to objects of their own; what is in the cell of
+                // units is the manager's.
+                Some(label) if is_units => self.units.of_label(label).await,
+                _ => None,
+            };
+            Owner {
+                tenant: meta.tenant.to_string(),
+                path: meta.path.to_string(),
+                unit,
+            }
+        })
+    }
+}

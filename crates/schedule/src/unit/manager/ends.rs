@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How processes of units are ended: which ones a signal reaches by `KillMode=`, when nothing lives
+//! any more, and what is given back once a unit is down (systemd.kill(5)). What a signal leads to
+//! is decided in [`crate::unit::steps`].
+
+use model::signal::Signal;
+use units::job::JobType;
+use units::name::UnitName;
+use units::service::KillMode;
+
+use super::{Happened, Manager};
+use crate::unit::live::Machine;
+use crate::unit::program;
+use crate::unit::runs::{Run, Runs};
+use crate::unit::steps::Step;
+use crate::unit::steps::service::{Event, Sub};
+
+/// So many activations of a unit keep their records and logs.
+const KEPT: u64 = 5;
+
+/// What was reached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Reached {
+    /// Something.
+    any: bool,
+    /// All of the unit's processes were meant.
+    all: bool,
+}
+
+/// Signals what the mode says; `last`: it is the final signal.
+async fn reach(
+    runs: &Runs,
+    unit: &UnitName,
+    processes: &[Run],
+    (mode, last): (KillMode, bool),
+    signals: &[Signal],
+) -> Reached {
+    let all = mode == KillMode::ControlGroup || (mode == KillMode::Mixed && last);
+    if mode == KillMode::None {
+        return Reached { any: false, all };
+    }
+    let others = all && !runs.processes(unit).is_empty();
+    for signal in signals {
+        let sent = match all {
+            true => runs.signal_unit(unit, *signal).await,
+            false => each(runs, processes, *signal).await,
+        };
+        if let Err(error) = sent {
+            tracing::warn!(%unit, %signal, %error, "not every process was signalled");
+        }
+    }
+    Reached {
+        any: others || !processes.is_empty(),
+        all,
+    }
+}
+
+async fn each(runs: &Runs, processes: &[Run], signal: Signal) -> Result<(), model::error::Error> {
+    let mut outcome = Ok(());
+    for run in processes {
+        let sent = runs.signal(run, signal, false).await;
+        outcome = outcome.and(sent);
+    }
+    outcome
+}
+
+impl Manager {
+    /// Asks what a service has to end. What is just being executed is asked once it was.
+    pub(super) fn kill(&mut self, unit: &UnitName, watchdog: bool) {
+        let processes = self.processes(unit);
+        let begins = |(run, begun): &(Run, bool)| !begun && self.runs.seen(run).is_none();
+        if processes.iter().any(begins) {
+            self.killing.insert(unit.clone(), watchdog);
+            return;
+        }
+        let (_, service) = self.known.table.rules(unit);
+        let kill = service.kill;
+        let restarts = self.engine.job(unit).map(|it| it.kind) == Some(JobType::Restart);
+        let first = match (watchdog, restarts) {
+            (true, _) => kill.watchdog_signal,
+            (false, true) => kill.restart_signal,
+            (false, false) => kill.signal,
+        };
+        let hangup = kill.sends_hup.then_some(Signal::HUP);
+        // Who is stopped by job control gets to know of it.
+        let signals = [Some(first), hangup, Some(Signal::CONT)];
+        let signals = signals.into_iter().flatten().collect();
+        self.send(unit, processes, (kill.mode, false), signals);
+    }
+
+    /// Sends the final signal.
+    pub(super) fn kill_now(&mut self, unit: &UnitName) {
+        let (_, service) = self.known.table.rules(unit);
+        let kill = service.kill;
+        let processes = self.processes(unit);
+        self.send(unit, processes, (kill.mode, true), vec![kill.final_signal]);
+    }
+
+    fn send(
+        &mut self,
+        unit: &UnitName,
+        processes: Vec<(Run, bool)>,
+        how: (KillMode, bool),
+        signals: Vec<Signal>,
+    ) {
+        let (runs, unit) = (self.runs.clone(), unit.clone());
+        let activation = self.activation(&unit);
+        let processes: Vec<Run> = processes.into_iter().map(|(run, _)| run).collect();
+        self.jobs.spawn(async move {
+            let reached = reach(&runs, &unit, &processes, how, &signals).await;
+            Happened::Signalled(unit, activation, reached)
+        });
+    }
+
+    pub(super) fn signalled(&mut self, unit: &UnitName, activation: u64, reached: Reached) {
+        if self.activation(unit) != activation {
+            return;
+        }
+        if reached.any && reached.all {
+            self.watch(unit, activation);
+        }
+        self.event(unit, Event::Signalled(reached.any));
+    }
+
+    /// Tells when no process of a unit lives any more.
+    pub(super) fn watch(&mut self, unit: &UnitName, activation: u64) {
+        let (runs, unit) = (self.runs.clone(), unit.clone());
+        self.jobs.spawn(async move {
+            runs.emptied(&unit).await;
+            Happened::Gone(unit, activation)
+        });
+    }
+
+    /// What was to be killed was begun meanwhile, or not.
+    pub(super) fn kill_late(&mut self, unit: &UnitName) {
+        let pending = self.processes(unit).iter().any(|(_, begun)| !begun);
+        if !pending && let Some(watchdog) = self.killing.remove(unit) {
+            self.kill(unit, watchdog);
+        }
+    }
+
+    /// Ends one command at once, which is no part of what goes on any more.
+    pub(super) fn end_one(&mut self, unit: &UnitName, activation: u64, step: Step) {
+        let run = Run {
+            unit: unit.clone(),
+            activation,
+            step,
+        };
+        let runs = self.runs.clone();
+        self.jobs.spawn(async move {
+            runs.kill_surely(&run).await;
+            Happened::Nothing
+        });
+    }
+
+    /// Asks a service to read its configuration again, by `ReloadSignal=`'s default.
+    pub(super) fn ask_reload(&mut self, unit: &UnitName) {
+        let Some(run) = self.main_run(unit) else {
+            return;
+        };
+        let runs = self.runs.clone();
+        self.jobs.spawn(async move {
+            if let Err(error) = runs.signal(&run, Signal::HUP, false).await {
+                tracing::warn!(unit = %run.unit, %error, "it was not asked to reload");
+            }
+            Happened::Nothing
+        });
+    }
+
+    /// The main process of a service.
+    pub(super) fn main_run(&self, unit: &UnitName) -> Option<Run> {
+        let live = self.known.live.get(unit)?;
+        let Machine::Service(state) = &live.machine else {
+            return None;
+        };
+        Some(Run {
+            unit: unit.clone(),
+            activation: live.activation,
+            step: state.main?.step,
+        })
+    }
+
+    /// A service is down: its folders below /run go, its cell where nothing lives in it, and old
+    /// records.
+    pub(super) async fn down(&mut self, unit: &UnitName) {
+        self.sockets.remove(unit);
+        self.early.remove(unit);
+        let live = self.known.live_mut(unit);
+        live.main_pid = None;
+        let activation = live.activation;
+        let restarts = matches!(&live.machine, Machine::Service(it) if it.sub == Sub::AutoRestart);
+        let last = activation.saturating_sub(KEPT);
+        if let Some(loaded) = self.known.table.find(unit) {
+            let (files, service) = (loaded.unit.clone(), loaded.service.clone());
+            let keeps = program::keeps_folders(&files.settings, restarts);
+            // Before another start makes them anew.
+            let cleared = tokio::task::spawn_blocking(move || {
+                if let Some(service) = service {
+                    program::clear_pid_file(&service);
+                }
+                if !keeps {
+                    program::clear(&files);
+                }
+            });
+            let _ = cleared.await;
+        }
+        self.end_shared(unit).await;
+        let (runs, unit) = (self.runs.clone(), unit.clone());
+        self.jobs.spawn(async move {
+            if let Err(error) = runs.let_go(&unit, activation).await {
+                tracing::warn!(%unit, %error, "the cell of a unit stays");
+            }
+            if let Err(error) = runs.forget(&unit, last).await {
+                tracing::debug!(%unit, %error, "old records of a unit stay");
+            }
+            Happened::Nothing
+        });
+    }
+}
