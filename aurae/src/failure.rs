@@ -68,6 +68,20 @@ impl Failure {
         self
     }
 
+    /// The same without our heading: for commands that go by others' names.
+    pub(crate) fn report_plainly(&self) {
+        for words in std::iter::once(&self.message).chain(&self.hint) {
+            if !words.is_empty() {
+                note(&printable(words));
+            }
+        }
+    }
+
+    /// What is said of it.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// Tells people on standard error.
     pub(crate) fn report(&self, style: Style) {
         if self.message.is_empty() {

@@ -15,6 +15,7 @@ mod output;
 mod quantity;
 mod session;
 mod spec;
+mod systemd;
 
 use std::process::ExitCode;
 
@@ -25,6 +26,12 @@ use crate::failure::Failure;
 use crate::output::Style;
 
 fn main() -> ExitCode {
+    // Executed by a link of that name.
+    let first = std::env::args_os().next().unwrap_or_default();
+    if let Some(name) = systemd::called_as(&first) {
+        let status = systemd::main(name, std::env::args_os().collect());
+        std::process::exit(status.into());
+    }
     // A role, not a command: it has no standard streams, and milliseconds to begin.
     if std::env::args_os()
         .nth(1)

@@ -10,7 +10,7 @@ use tonic::{Response, Status};
 
 use crate::failure::Failure;
 use crate::global::Global;
-use crate::output::Style;
+use crate::output::{ColorChoice, Style};
 
 /// How long a node may not answer before the client gives up.
 pub(crate) const AWAY_LIMIT: Duration = Duration::from_secs(30);
@@ -48,6 +48,19 @@ impl Session {
             style: Style::of(&std::io::stdout(), global.color),
             err_style: Style::of(&std::io::stderr(), global.color),
             deadline,
+        })
+    }
+
+    /// Connects to a node for a command that goes by another one's name: it has no options of ours.
+    pub(crate) async fn of_target(target: Target, tenant: &str) -> Result<Self, Failure> {
+        let node = Node::connect(&target).await?;
+        Ok(Self {
+            node,
+            target,
+            style: Style::of(&std::io::stdout(), ColorChoice::Auto),
+            err_style: Style::of(&std::io::stderr(), ColorChoice::Auto),
+            tenant: tenant.to_owned(),
+            deadline: client::RPC_DEADLINE,
         })
     }
 

@@ -26,6 +26,11 @@ pub(crate) struct Node {
 
 /// A node, or `None` where this machine can't run one; then the reason is printed.
 pub(crate) fn node() -> Option<Node> {
+    node_with(&[])
+}
+
+/// The same, with settings of its configuration.
+pub(crate) fn node_with(settings: &[String]) -> Option<Node> {
     if !rustix::process::geteuid().is_root() {
         testkit::skip("a node needs root");
         return None;
@@ -34,7 +39,7 @@ pub(crate) fn node() -> Option<Node> {
     if !binary.exists() {
         build(&binary);
     }
-    Some(Node::start(&binary))
+    Some(Node::start(&binary, settings))
 }
 
 /// `cargo test -p aurae` alone has no reason to build the daemon.
@@ -63,7 +68,7 @@ fn build(binary: &Path) {
 }
 
 impl Node {
-    fn start(binary: &Path) -> Self {
+    fn start(binary: &Path, settings: &[String]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let cgroup = format!("aurae-test-{}-{count}", std::process::id());
@@ -82,6 +87,7 @@ impl Node {
             // However full the machine's disk is, what a test has imported stays.
             .args(["--set", "images.high_threshold=100"])
             .args(["--set", "images.low_threshold=100"])
+            .args(settings.iter().flat_map(|it| ["--set", it.as_str()]))
             .env("NOTIFY_SOCKET", folder.path().join("notify"))
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("clones"))

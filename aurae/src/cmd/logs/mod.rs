@@ -18,6 +18,7 @@ use crate::failure::Failure;
 use crate::output::reference;
 use crate::quantity::parse_instant;
 use crate::session::Session;
+pub(crate) use lines::Lines;
 use render::Renderer;
 
 const EXAMPLES: &str = "\

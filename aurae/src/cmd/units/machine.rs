@@ -62,6 +62,14 @@ impl Machine {
         None
     }
 
+    /// Where a file is that is to be made or removed: the links of its folder are followed below
+    /// the root, its own isn't. `None`: there are too many.
+    pub(crate) fn place(&self, path: &str) -> Option<PathBuf> {
+        let (folder, name) = path.rsplit_once('/')?;
+        let folder = self.follow(folder)?;
+        Some(self.at(&folder).join(name))
+    }
+
     /// The first line of a file, without what is around it.
     fn line(&self, path: &str) -> Option<String> {
         let bytes = self.read(path).ok()??;

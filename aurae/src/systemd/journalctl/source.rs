@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Where entries come from: the node's journal, and the logs of the units' executables, merged by
+//! time. A reader of all of it holds one entry of each log at a time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::Pin;
+
+use api::node::v0::GetRequest;
+use api::observe::v0::{JournalRequest, LogsRequest, LogsResponse, logs_response};
+use api::runtime::v0::{ExecutableStatus, Kind, ListRequest, ObjectRef, State, object};
+use futures_util::stream::{Stream, StreamExt, select_all};
+use tonic::Request;
+
+use super::entry::{Entry, Printer};
+use super::filter::Filter;
+use crate::cmd::logs::Lines;
+use crate::cmd::ps;
+use crate::failure::Failure;
+use crate::systemd::node::Node;
+use crate::systemd::time;
+
+/// Logs that are read at a time: the node's bound of one call is 512.
+const MOST: usize = 256;
+/// The cell of all units, and the label by which an executable is a unit's.
+const CELL: &str = "system";
+const LABEL: &str = "schedule.aurae/unit";
+
+/// Entries as they come.
+pub(super) type Entries = Pin<Box<dyn Stream<Item = Result<Entry, Failure>>>>;
+
+/// What the node is, as far as entries say.
+pub(super) struct Machine {
+    pub(super) host: String,
+    pub(super) boot_id: String,
+    /// Microseconds since 1970.
+    pub(super) booted: i64,
+}
+
+impl Machine {
+    pub(super) async fn of(node: &Node) -> Result<Machine, Failure> {
+        let request = node.session.node.unary(GetRequest {});
+        let status = node.session.node.node().get(request).await?.into_inner();
+        Ok(Machine {
+            host: host(),
+            boot_id: status.boot_id.replace('-', ""),
+            booted: status.booted.as_ref().map_or(0, time::micros),
+        })
+    }
+}
+
+/// The machine's name, as syslog has it: without a domain.
+fn host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim()
+        .split('.')
+        .next()
+        .unwrap_or("localhost")
+        .to_owned()
+}
+
+/// An executable whose log is read.
+#[derive(Clone, Debug)]
+pub(super) struct Log {
+    pub(super) reference: ObjectRef,
+    pub(super) printer: Printer,
+    pub(super) is_over: bool,
+    started: i64,
+}
+
+/// The logs of the units that a filter takes, oldest first; the newest where there are too many.
+pub(super) async fn logs(
+    node: &Node,
+    filter: &Filter,
+    machine: &Machine,
+) -> Result<Vec<Log>, Failure> {
+    let units = node.list(false).await?;
+    // What an executable's label means: the unit whose last activation is called so.
+    let mut names = BTreeMap::new();
+    for unit in units {
+        let label = unit
+            .path
+            .strip_prefix("system/")
+            .and_then(|it| it.strip_suffix(&format!("-{}", unit.activation)));
+        if let Some(label) = label {
+            names.insert(label.to_owned(), unit.name);
+        }
+    }
+    let request = ListRequest {
+        tenant: node.session.tenant(),
+        kinds: vec![Kind::Executable.into()],
+        below: CELL.to_owned(),
+        ..Default::default()
+    };
+    let listed = match ps::list(&node.session, request).await {
+        Ok(listed) => listed.objects,
+        // No unit has run yet.
+        Err(_) if names.is_empty() => Vec::new(),
+        Err(failure) => return Err(failure),
+    };
+    let mut logs = Vec::new();
+    for object in listed {
+        let Some(object::Object::Executable(status)) = object.object else {
+            continue;
+        };
+        let Some(meta) = &status.meta else {
+            continue;
+        };
+        let Some(label) = meta.labels.get(LABEL) else {
+            continue;
+        };
+        let unit = names.get(label).cloned();
+        let unit = unit.unwrap_or_else(|| format!("{label}.service"));
+        if filter.takes_unit(&unit) {
+            logs.extend(log(&status, unit, machine));
+        }
+    }
+    logs.sort_by_key(|it| it.started);
+    let extra = logs.len().saturating_sub(MOST);
+    logs.drain(..extra);
+    Ok(logs)
+}
+
+fn log(status: &ExecutableStatus, unit: String, machine: &Machine) -> Option<Log> {
+    let meta = status.meta.as_ref()?;
+    let reference = meta.r#ref.clone()?;
+    let spec = status.spec.clone().unwrap_or_default();
+    let program = spec.argv.first().map_or("", String::as_str);
+    let program = program.rsplit('/').next().unwrap_or_default().to_owned();
+    let started = status.started.as_ref().or(meta.created.as_ref());
+    let started = started.map_or(0, time::micros);
+    Some(Log {
+        printer: Printer {
+            unit,
+            program,
+            path: reference.path.clone(),
+            pid: Some(status.pid).filter(|pid| *pid > 0),
+            // What began before this boot is of another one.
+            boot_id: match started >= machine.booted {
+                true => machine.boot_id.clone(),
+                false => String::new(),
+            },
+            host: machine.host.clone(),
+        },
+        reference,
+        is_over: matches!(status.state(), State::Exited | State::Failed),
+        started,
+    })
+}
+
+/// How far what was read has come, so that it can be gone on with.
+#[derive(Debug, Default)]
+pub(super) struct Cursors {
+    pub(super) journal: String,
+    /// By uid.
+    pub(super) logs: BTreeMap<String, String>,
+}
+
+/// The node's journal.
+pub(super) async fn journal(
+    node: &Node,
+    filter: &Filter,
+    tail: Option<usize>,
+    follow: Option<&str>,
+) -> Result<Entries, Failure> {
+    let request = JournalRequest {
+        matches: filter.for_node(),
+        since: filter.since.map(time::wire),
+        until: filter.until.map(time::wire),
+        // The node doesn't know all of the filter: what it leaves out must not count.
+        tail: tail
+            .filter(|_| filter.is_known_to_node())
+            .and_then(|it| u32::try_from(it).ok()),
+        follow: follow.is_some(),
+        cursor: follow.unwrap_or_default().to_owned(),
+    };
+    let answer = node
+        .session
+        .node
+        .observe()
+        .journal(Request::new(request))
+        .await;
+    let stream = answer.map_err(client::Error::from)?.into_inner();
+    let entries = stream.map(|entry| match entry {
+        Ok(entry) => Ok(Entry::received(entry)),
+        Err(status) => Err(Failure::from(client::Error::from(status))),
+    });
+    Ok(entries.boxed_local())
+}
+
+/// The lines of one log; with `follow` those behind the cursor, and those to come.
+pub(super) async fn lines(
+    node: &Node,
+    log: &Log,
+    filter: &Filter,
+    tail: Option<usize>,
+    follow: Option<&str>,
+) -> Result<Entries, Failure> {
+    let request = LogsRequest {
+        refs: vec![log.reference.clone()],
+        since: filter.since.map(time::wire),
+        until: filter.until.map(time::wire),
+        tail: tail
+            .filter(|_| follow.is_none() && filter.takes_all_lines())
+            .and_then(|it| u64::try_from(it).ok()),
+        follow: follow.is_some(),
+        cursor: follow.unwrap_or_default().to_owned(),
+        ..Default::default()
+    };
+    let answer = node
+        .session
+        .node
+        .observe()
+        .logs(Request::new(request))
+        .await;
+    let stream = answer.map_err(client::Error::from)?.into_inner();
+    let mut joined = Joined {
+        printer: log.printer.clone(),
+        streams: BTreeMap::new(),
+        uid: log.reference.uid.clone(),
+    };
+    let entries = stream.flat_map(move |answer| {
+        let entries = match answer {
+            Ok(answer) => joined.take(answer).into_iter().map(Ok).collect(),
+            Err(status) => vec![Err(Failure::from(client::Error::from(status)))],
+        };
+        futures_util::stream::iter(entries)
+    });
+    Ok(entries.boxed_local())
+}
+
+/// Pieces of a log, made into lines.
+struct Joined {
+    printer: Printer,
+    /// By stream: the unfinished line, and the time at which it began.
+    streams: BTreeMap<i32, (Lines, i64)>,
+    uid: String,
+}
+
+impl Joined {
+    fn take(&mut self, answer: LogsResponse) -> Vec<Entry> {
+        // A line's cursor is its uid and that of the piece that ended it.
+        let cursor = format!("{}:{}", self.uid, answer.cursor);
+        match answer.message {
+            Some(logs_response::Message::Data(data)) => {
+                let time = data.time.as_ref().map_or(0, time::micros);
+                let (lines, began) = self
+                    .streams
+                    .entry(data.stream)
+                    .or_insert_with(|| (Lines::default(), time));
+                let mut entries = Vec::new();
+                for line in lines.push(&data.data) {
+                    let at = std::mem::replace(began, time);
+                    entries.push(Entry::printed(&self.printer, at, cursor.clone(), &line));
+                }
+                entries
+            }
+            Some(logs_response::Message::Gap(gap)) => {
+                let words = format!("<4>{} bytes of output are not there", gap.bytes);
+                let time = self.streams.values().map(|(_, at)| *at).max().unwrap_or(0);
+                vec![Entry::printed(
+                    &self.printer,
+                    time,
+                    cursor,
+                    words.as_bytes(),
+                )]
+            }
+            Some(logs_response::Message::End(_)) => {
+                let rest = std::mem::take(&mut self.streams).into_values();
+                let rest = rest.filter_map(|(mut lines, at)| Some((lines.finish()?, at)));
+                let printed = |(line, at): (Vec<u8>, i64)| {
+                    Entry::printed(&self.printer, at, cursor.clone(), &line)
+                };
+                rest.map(printed).collect()
+            }
+            None => Vec::new(),
+        }
+    }
+}
+
+/// Several, by time; entries of one come in their own order.
+pub(super) struct Merged {
+    heads: Vec<(Option<Entry>, Entries)>,
+}
+
+impl Merged {
+    pub(super) fn new(sources: Vec<Entries>) -> Merged {
+        Merged {
+            heads: sources.into_iter().map(|it| (None, it)).collect(),
+        }
+    }
+
+    pub(super) async fn next(&mut self) -> Result<Option<Entry>, Failure> {
+        let mut over = BTreeSet::new();
+        for (at, (head, source)) in self.heads.iter_mut().enumerate() {
+            if head.is_none() {
+                match source.next().await {
+                    Some(entry) => *head = Some(entry?),
+                    None => {
+                        over.insert(at);
+                    }
+                }
+            }
+        }
+        let mut at = 0;
+        self.heads.retain(|_| {
+            at += 1;
+            !over.contains(&(at - 1))
+        });
+        let first = self
+            .heads
+            .iter_mut()
+            .filter(|(head, _)| head.is_some())
+            .min_by_key(|(head, _)| head.as_ref().map(|it| it.time));
+        Ok(first.and_then(|(head, _)| head.take()))
+    }
+}
+
+/// Several, as they come.
+pub(super) fn together(sources: Vec<Entries>) -> Entries {
+    select_all(sources).boxed_local()
+}

@@ -1,0 +1,496 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `systemd-run`: a unit made of a command line. The node writes its file, and starts it, or a
+//! timer for it; what the file says is made here, so that everything that a unit can say can be
+//! asked for by `-p`.
+
+use std::ffi::OsString;
+use std::fmt::Write;
+
+use api::schedule::v0::{StartTransientUnitRequest, UnitStatus};
+use units::syntax::words::quote;
+
+use super::node::{LONGEST, Node};
+use super::{journalctl, parse, refused, tell, time};
+use crate::failure::{FAILED, Failure};
+use crate::output::printable;
+
+/// Run the specified command in a transient service
+#[derive(Clone, Debug, clap::Parser)]
+#[command(name = "systemd-run", disable_version_flag = true)]
+#[command(override_usage = "systemd-run [OPTIONS...] COMMAND [ARGUMENTS...]")]
+#[command(max_term_width = 100)]
+struct Options {
+    /// The system's manager: the only one
+    #[arg(long)]
+    system: bool,
+    /// Refused: there are no managers of users
+    #[arg(long)]
+    user: bool,
+    /// Refused
+    #[arg(short = 'H', long)]
+    host: Option<String>,
+    /// Refused
+    #[arg(short = 'M', long)]
+    machine: Option<String>,
+    /// Refused: a process of the caller's is no unit
+    #[arg(long)]
+    scope: bool,
+    /// No password is asked for
+    #[arg(long)]
+    no_ask_password: bool,
+    /// The unit's name
+    #[arg(short = 'u', long)]
+    unit: Option<String>,
+    /// A setting of the service
+    #[arg(short = 'p', long = "property", value_name = "NAME=VALUE")]
+    properties: Vec<String>,
+    /// In words
+    #[arg(long)]
+    description: Option<String>,
+    /// A slice
+    #[arg(long)]
+    slice: Option<String>,
+    /// Refused
+    #[arg(long)]
+    slice_inherit: bool,
+    /// Don't wait until it is started
+    #[arg(long)]
+    no_block: bool,
+    /// It stays active after its process has ended
+    #[arg(short = 'r', long)]
+    remain_after_exit: bool,
+    /// Wait until it has ended; the exit status is its own
+    #[arg(long)]
+    wait: bool,
+    /// SIGHUP, too, when it is ended
+    #[arg(long)]
+    send_sighup: bool,
+    /// simple, exec, oneshot, …
+    #[arg(long, value_name = "TYPE")]
+    service_type: Option<String>,
+    /// A user
+    #[arg(long)]
+    uid: Option<String>,
+    /// A group
+    #[arg(long)]
+    gid: Option<String>,
+    /// Niceness
+    #[arg(long, allow_negative_numbers = true)]
+    nice: Option<i8>,
+    /// Where it is executed
+    #[arg(long)]
+    working_directory: Option<String>,
+    /// The same: where this program is
+    #[arg(short = 'd', long)]
+    same_dir: bool,
+    /// A variable; without a value, as it is here
+    #[arg(short = 'E', long = "setenv", value_name = "NAME[=VALUE]")]
+    environment: Vec<String>,
+    /// Refused: `aurae run -it` has a terminal
+    #[arg(short = 't', long)]
+    pty: bool,
+    /// Print what it prints; its input is empty
+    #[arg(short = 'P', long)]
+    pipe: bool,
+    /// Say nothing beside that
+    #[arg(short = 'q', long)]
+    quiet: bool,
+    /// Forget it when it has ended, also when it failed
+    #[arg(short = 'G', long)]
+    collect: bool,
+    /// Refused, as a terminal
+    #[arg(short = 'S', long)]
+    shell: bool,
+    /// Refused: no path unit
+    #[arg(long)]
+    path_property: Vec<String>,
+    /// Refused: no socket unit
+    #[arg(long)]
+    socket_property: Vec<String>,
+    /// After that time
+    #[arg(long, value_name = "SECONDS")]
+    on_active: Vec<String>,
+    /// So long after the boot
+    #[arg(long, value_name = "SECONDS")]
+    on_boot: Vec<String>,
+    /// So long after the manager began
+    #[arg(long, value_name = "SECONDS")]
+    on_startup: Vec<String>,
+    /// So long after it was started last
+    #[arg(long, value_name = "SECONDS")]
+    on_unit_active: Vec<String>,
+    /// So long after it ended last
+    #[arg(long, value_name = "SECONDS")]
+    on_unit_inactive: Vec<String>,
+    /// At those times
+    #[arg(long, value_name = "SPEC")]
+    on_calendar: Vec<String>,
+    /// Refused
+    #[arg(long)]
+    on_timezone_change: bool,
+    /// Refused
+    #[arg(long)]
+    on_clock_change: bool,
+    /// A setting of the timer
+    #[arg(long, value_name = "NAME=VALUE")]
+    timer_property: Vec<String>,
+    /// The command
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "COMMAND"
+    )]
+    command: Vec<String>,
+}
+
+/// Settings of `-p` that are in `[Unit]`; all others are the service's.
+const OF_UNITS: [&str; 22] = [
+    "Description",
+    "Documentation",
+    "After",
+    "Before",
+    "Requires",
+    "Requisite",
+    "Wants",
+    "BindsTo",
+    "PartOf",
+    "Conflicts",
+    "OnFailure",
+    "OnSuccess",
+    "CollectMode",
+    "DefaultDependencies",
+    "RequiresMountsFor",
+    "StartLimitIntervalSec",
+    "StartLimitBurst",
+    "StopWhenUnneeded",
+    "RefuseManualStart",
+    "RefuseManualStop",
+    "IgnoreOnIsolate",
+    "JobTimeoutSec",
+];
+
+pub(super) async fn run(words: &[OsString]) -> Result<u8, Failure> {
+    let options: Options = parse(words)?;
+    check(&options)?;
+    let timer = timer(&options)?;
+    let name = name(&options)?;
+    let request = StartTransientUnitRequest {
+        name: name.clone(),
+        text: service(&options)?,
+        // What ends soon is no failure of the start: its end is looked at below.
+        no_wait: options.no_block || options.wait || options.pipe,
+        timer_text: timer.clone().unwrap_or_default(),
+    };
+    let node = Node::connect().await?;
+    let started = node.session.node.within(request, LONGEST);
+    let job = node
+        .units()
+        .start_transient_unit(started)
+        .await?
+        .into_inner();
+    if timer.is_some() {
+        let stem = name.strip_suffix(".service").unwrap_or(&name);
+        tell(
+            options.quiet,
+            &format!("Running timer as unit: {stem}.timer"),
+        );
+        tell(options.quiet, &format!("Will run service as unit: {name}"));
+        return Ok(0);
+    }
+    tell(options.quiet, &format!("Running as unit: {name}"));
+    if !matches!(job.result.as_str(), "" | "done" | "skipped") {
+        let unit = job.unit.unwrap_or_default();
+        let words = format!("Job for {name} failed: {}", printable(&unit.message));
+        return Err(Failure::new(words));
+    }
+    if !options.wait && !options.pipe {
+        return Ok(0);
+    }
+    let status = ended(&node, &name, options.pipe).await?;
+    if options.wait {
+        told(&options, &status);
+    }
+    Ok(exit_status(&status))
+}
+
+fn check(options: &Options) -> Result<(), Failure> {
+    let asked = [
+        (options.user, "--user: a manager of a user's units"),
+        (options.host.is_some(), "--host"),
+        (options.machine.is_some(), "--machine"),
+        (
+            options.scope,
+            "--scope: a unit of processes that aren't the manager's",
+        ),
+        (options.slice_inherit, "--slice-inherit"),
+        (
+            options.pty || options.shell,
+            "--pty: `aurae run -it` has a terminal. It",
+        ),
+        (!options.path_property.is_empty(), "--path-property"),
+        (!options.socket_property.is_empty(), "--socket-property"),
+        (options.on_timezone_change, "--on-timezone-change"),
+        (options.on_clock_change, "--on-clock-change"),
+    ];
+    if let Some((_, what)) = asked.iter().find(|(asked, _)| *asked) {
+        return Err(refused(what));
+    }
+    if options.command.is_empty() {
+        return Err(Failure::new("Command line to execute required."));
+    }
+    Ok(())
+}
+
+/// The unit's name; without one it is made up, as `run-r….service`.
+fn name(options: &Options) -> Result<String, Failure> {
+    let Some(unit) = &options.unit else {
+        let mut bytes = [0; 8];
+        rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
+            .map_err(|problem| Failure::new(format!("no random number: {problem}")))?;
+        return Ok(format!("run-r{:016x}.service", u64::from_be_bytes(bytes)));
+    };
+    let stem = unit.strip_suffix(".timer").unwrap_or(unit);
+    let name = super::node::whole(stem)?;
+    match name.ends_with(".service") {
+        true => Ok(name),
+        false => Err(Failure::new(format!("{name} is no service."))),
+    }
+}
+
+/// A line of a unit file. What would end the line, and begin another one, is refused.
+fn line(text: &mut String, name: &str, value: &str) -> Result<(), Failure> {
+    let is_one_line = |text: &str| !text.contains(['\n', '\r', '\0']) && !text.ends_with('\\');
+    if name.is_empty() || !is_one_line(name) || name.contains(['[', ']']) || !is_one_line(value) {
+        let words = format!("{name}={value:?} can't be a line of a unit file.");
+        return Err(Failure::new(words));
+    }
+    let _ = writeln!(text, "{name}={value}");
+    Ok(())
+}
+
+/// The service's file.
+fn service(options: &Options) -> Result<String, Failure> {
+    let (mut unit, mut service) = (String::new(), String::new());
+    let command = command(&options.command)?;
+    let description = options.description.clone();
+    let description = description.unwrap_or_else(|| options.command.join(" ").replace('%', "%%"));
+    line(
+        &mut unit,
+        "Description",
+        &description.replace(['\n', '\r'], " "),
+    )?;
+    if options.collect {
+        line(&mut unit, "CollectMode", "inactive-or-failed")?;
+    }
+    for property in &options.properties {
+        let (name, value) = pair(property)?;
+        match OF_UNITS.contains(&name) {
+            true => line(&mut unit, name, value)?,
+            false => line(&mut service, name, value)?,
+        }
+    }
+    let given = [
+        ("Type", options.service_type.clone()),
+        ("Slice", options.slice.clone()),
+        ("User", options.uid.clone()),
+        ("Group", options.gid.clone()),
+        ("Nice", options.nice.map(|it| it.to_string())),
+        ("WorkingDirectory", working_directory(options)?),
+        (
+            "RemainAfterExit",
+            options.remain_after_exit.then(|| "yes".to_owned()),
+        ),
+        ("SendSIGHUP", options.send_sighup.then(|| "yes".to_owned())),
+    ];
+    for (name, value) in given {
+        if let Some(value) = value {
+            line(&mut service, name, &value)?;
+        }
+    }
+    for variable in &options.environment {
+        let set = match variable.split_once('=') {
+            Some(_) => variable.clone(),
+            None => format!("{variable}={}", std::env::var(variable).unwrap_or_default()),
+        };
+        line(&mut service, "Environment", &quote(&set.replace('%', "%%")))?;
+    }
+    line(&mut service, "ExecStart", &command.join(" "))?;
+    Ok(format!("[Unit]\n{unit}\n[Service]\n{service}"))
+}
+
+/// The command, its program by its whole path: what begins with a letter of a prefix
+/// (systemd.service(5), "Command lines") can't be taken for one.
+fn command(words: &[String]) -> Result<Vec<String>, Failure> {
+    let (program, rest) = words
+        .split_first()
+        .map_or(("", words), |(it, rest)| (it, rest));
+    let none = || {
+        let words = format!("Failed to find executable {program}: No such file or directory");
+        Failure::new(words)
+    };
+    let path = match program.contains('/') {
+        true => std::path::absolute(program).map_err(|_| none())?,
+        false => {
+            let folders = std::env::var_os("PATH").unwrap_or_default();
+            let mut places = std::env::split_paths(&folders).map(|it| it.join(program));
+            let is_there = |it: &std::path::PathBuf| it.is_absolute() && it.is_file();
+            places.find(is_there).ok_or_else(none)?
+        }
+    };
+    let path = path.to_string_lossy().into_owned();
+    let all = std::iter::once(&path).chain(rest);
+    Ok(all.map(|it| argument(it)).collect())
+}
+
+/// A word of the command: nothing in it is a specifier, a variable or a prefix.
+fn argument(word: &str) -> String {
+    quote(&word.replace('%', "%%").replace('$', "$$"))
+}
+
+fn working_directory(options: &Options) -> Result<Option<String>, Failure> {
+    if !options.same_dir {
+        return Ok(options.working_directory.clone());
+    }
+    let here = std::env::current_dir();
+    let here = here.map_err(|problem| Failure::new(format!("no working directory: {problem}")))?;
+    Ok(Some(here.to_string_lossy().into_owned()))
+}
+
+fn pair(text: &str) -> Result<(&str, &str), Failure> {
+    let pair = text.split_once('=');
+    pair.ok_or_else(|| Failure::new(format!("Not an assignment: {text}")))
+}
+
+/// The timer's file, where one is asked for.
+fn timer(options: &Options) -> Result<Option<String>, Failure> {
+    let clocks = [
+        ("OnActiveSec", &options.on_active),
+        ("OnBootSec", &options.on_boot),
+        ("OnStartupSec", &options.on_startup),
+        ("OnUnitActiveSec", &options.on_unit_active),
+        ("OnUnitInactiveSec", &options.on_unit_inactive),
+        ("OnCalendar", &options.on_calendar),
+    ];
+    let mut text = String::new();
+    for (name, values) in clocks {
+        for value in values {
+            line(&mut text, name, value)?;
+        }
+    }
+    if text.is_empty() {
+        return match options.timer_property.is_empty() {
+            true => Ok(None),
+            false => Err(Failure::new(
+                "--timer-property= has no effect without a timer.",
+            )),
+        };
+    }
+    if options.wait || options.pipe {
+        return Err(Failure::new(
+            "--wait and --pipe may not be used with a timer.",
+        ));
+    }
+    for property in &options.timer_property {
+        let (name, value) = pair(property)?;
+        line(&mut text, name, value)?;
+    }
+    Ok(Some(format!("[Timer]\nRemainAfterElapse=no\n{text}")))
+}
+
+/// Waits for the end; with `prints`, what it prints is printed meanwhile.
+async fn ended(node: &Node, name: &str, prints: bool) -> Result<UnitStatus, Failure> {
+    if prints {
+        journalctl::follow_unit(node, name).await?;
+    }
+    super::systemctl::wait(node, name).await?;
+    let status = node.get(name).await?.and_then(|it| it.status);
+    status.ok_or_else(|| Failure::new(format!("{name} is gone, and how it ended with it.")))
+}
+
+/// The status with which this program ends: the command's own, as a shell has it.
+fn exit_status(status: &UnitStatus) -> u8 {
+    match (status.exit_code.as_str(), status.exit_status.parse::<u8>()) {
+        ("exited", Ok(code)) => code,
+        _ if status.result == "success" => 0,
+        _ => FAILED,
+    }
+}
+
+fn told(options: &Options, status: &UnitStatus) {
+    let words = format!("Finished with result: {}", status.result);
+    tell(options.quiet, &words);
+    let (code, number) = (&status.exit_code, &status.exit_status);
+    let words = format!("Main processes terminated with: code={code}/status={number}");
+    tell(options.quiet, &words);
+    let micros = |at: &Option<prost_types::Timestamp>| at.as_ref().map(time::micros);
+    if let (Some(from), Some(to)) = (micros(&status.active_since), micros(&status.inactive_since))
+        && to >= from
+    {
+        let ran = units::time::span::Span::from_micros(to.abs_diff(from));
+        tell(options.quiet, &format!("Service runtime: {ran}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(words: &[&str]) -> Options {
+        let all = ["systemd-run"].iter().chain(words);
+        parse(&all.map(OsString::from).collect::<Vec<_>>()).unwrap()
+    }
+
+    #[test]
+    fn a_command_line_becomes_a_unit_file() {
+        let text = service(&options(&[
+            "-p",
+            "After=a.service",
+            "-p",
+            "MemoryMax=1M",
+            "--uid=www-data",
+            "-E",
+            "A=b c",
+            "-G",
+            "--",
+            "/bin/sh",
+            "-c",
+            "echo $HOME 100%",
+        ]))
+        .unwrap();
+        assert_eq!(
+            text,
+            "[Unit]\nDescription=/bin/sh -c echo $HOME 100%%\nCollectMode=inactive-or-failed\n\
+             After=a.service\n\n[Service]\nMemoryMax=1M\nUser=www-data\nEnvironment=\"A=b c\"\n\
+             ExecStart=/bin/sh -c \"echo $$HOME 100%%\"\n"
+        );
+    }
+
+    #[test]
+    fn a_property_can_not_begin_another_line_or_section() {
+        for wrong in [
+            "A=b\n[Service]",
+            "A=b\\",
+            "A\nExecStart=/bin/x=",
+            "[Service]=b",
+        ] {
+            let wrong = service(&options(&["-p", wrong, "/bin/true"]));
+            assert!(wrong.is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_timer_is_made_of_its_clocks() {
+        let text = timer(&options(&[
+            "--on-calendar=daily",
+            "--on-active=5min",
+            "/bin/true",
+        ]));
+        let text = text.unwrap().unwrap();
+        assert_eq!(
+            text,
+            "[Timer]\nRemainAfterElapse=no\nOnActiveSec=5min\nOnCalendar=daily\n"
+        );
+        assert!(timer(&options(&["--timer-property=A=b", "/bin/true"])).is_err());
+        assert!(timer(&options(&["/bin/true"])).unwrap().is_none());
+    }
+}

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `aurae`, called by the names of systemd's commands, against a real node that runs units from
+//! folders of the test's own.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    dead_code,
+    reason = "a test fails by panicking, and shares its bed with others"
+)]
+
+mod bed;
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const SOON: Duration = Duration::from_secs(60);
+
+/// A node with units, and links by which the client is called.
+struct Machine {
+    folder: tempfile::TempDir,
+    node: bed::Node,
+}
+
+impl Machine {
+    fn start() -> Option<Machine> {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["etc", "run/system", "lib", "bin", "journal"] {
+            fs::create_dir_all(folder.path().join(name)).unwrap();
+        }
+        links(&folder.path().join("bin"));
+        let at = |name: &str| folder.path().join(name).display().to_string();
+        let node = bed::node_with(&[
+            "units.enabled=true".to_owned(),
+            format!("units.paths=[\"{}\", \"{}\"]", at("etc"), at("lib")),
+            format!("units.persistent={}", at("etc")),
+            format!("units.runtime={}", at("run/system")),
+            "journal.enabled=true".to_owned(),
+            format!("journal.folder={}", at("journal")),
+        ])?;
+        Some(Machine { folder, node })
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn unit(&self, name: &str, text: &str) {
+        fs::write(self.at("lib").join(name), text).unwrap();
+    }
+
+    /// Status, standard output, standard error.
+    fn call(&self, words: &str) -> (i32, String, String) {
+        self.words(&words.split_whitespace().collect::<Vec<_>>())
+    }
+
+    fn words(&self, words: &[&str]) -> (i32, String, String) {
+        let Output {
+            status,
+            stdout,
+            stderr,
+        } = Command::new(self.at("bin").join(words[0]))
+            .args(&words[1..])
+            .env("AURAE_CONFIG", self.node.path("config.toml"))
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (status.code().unwrap(), text(stdout), text(stderr))
+    }
+
+    /// The first answer that is as wanted.
+    fn until(&self, words: &str, wanted: impl Fn(i32, &str) -> bool) -> String {
+        let begun = Instant::now();
+        loop {
+            let (status, out, err) = self.call(words);
+            if wanted(status, &out) {
+                return out;
+            }
+            assert!(begun.elapsed() < SOON, "{words}: {status}\n{out}\n{err}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+fn links(folder: &Path) {
+    for name in [
+        "systemctl",
+        "journalctl",
+        "systemd-run",
+        "systemd-analyze",
+        "telinit",
+    ] {
+        symlink(env!("CARGO_BIN_EXE_aurae"), folder.join(name)).unwrap();
+    }
+}
+
+#[test]
+fn systemctl_starts_stops_and_tells_as_systemds_does() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    machine.unit(
+        "web.service",
+        "[Unit]\nDescription=The site\n[Service]\nExecStart=/bin/sh -c 'echo hello; sleep 1000'\n\
+         [Install]\nWantedBy=multi-user.target\n",
+    );
+    machine.unit(
+        "bad.service",
+        "[Service]\nType=oneshot\nExecStart=/bin/false\n",
+    );
+    let (status, out, _) = machine.call("systemctl is-active web");
+    assert_eq!((status, out.as_str()), (3, "inactive\n"));
+    assert_eq!(machine.call("systemctl start web").0, 0);
+    let (status, out, _) = machine.call("systemctl --quiet is-active -- web.service nope");
+    assert_eq!((status, out.as_str()), (0, ""));
+    let (status, out, _) = machine.call("systemctl is-enabled web");
+    assert_eq!((status, out.as_str()), (1, "disabled\n"));
+    let (status, _, err) = machine.call("systemctl enable web");
+    assert!(status == 0 && err.starts_with("Created symlink "), "{err}");
+    let (status, out, _) = machine.call("systemctl is-enabled web");
+    assert_eq!((status, out.as_str()), (0, "enabled\n"));
+    let (_, out, _) = machine.call("systemctl show -p LoadState --value web");
+    assert_eq!(out, "loaded\n");
+    let (status, out, _) = machine.call("systemctl show -p LoadState,CanReload nope");
+    assert_eq!(
+        (status, out.as_str()),
+        (0, "LoadState=not-found\nCanReload=no\n")
+    );
+    let (status, out, err) = machine.call("systemctl start nope");
+    let words = "Failed to start nope.service: Unit nope.service not found.\n";
+    assert_eq!((status, out.as_str(), err.as_str()), (5, "", words));
+    let (status, _, err) = machine.call("systemctl start bad");
+    assert!(
+        status == 1 && err.starts_with("Job for bad.service failed"),
+        "{err}"
+    );
+    let (status, out, _) = machine.call("systemctl is-failed bad");
+    assert_eq!((status, out.as_str()), (0, "failed\n"));
+    shows_units(&machine);
+}
+
+/// `web` runs, and `bad` has failed.
+fn shows_units(machine: &Machine) {
+    let out = machine.until("systemctl status --no-pager web", |status, out| {
+        status == 0 && out.contains("hello")
+    });
+    let first: Vec<&str> = out.lines().take(3).collect();
+    assert_eq!(first[0], "● web.service - The site");
+    assert!(first[1].starts_with("     Loaded: loaded ("), "{out}");
+    assert!(
+        first[2].starts_with("     Active: active (running) since "),
+        "{out}"
+    );
+    let (status, _, err) = machine.call("systemctl status nope");
+    assert_eq!(
+        (status, err.as_str()),
+        (4, "Unit nope.service could not be found.\n")
+    );
+    let (status, out, _) = machine.call("systemctl list-units --failed --no-legend --plain");
+    assert!(
+        status == 0 && out.starts_with("bad.service loaded failed failed"),
+        "{out}"
+    );
+    let (_, out, _) = machine.call("systemctl list-units --type=service");
+    assert!(
+        out.contains("  UNIT ") && out.contains("loaded units listed."),
+        "{out}"
+    );
+    let (status, out, _) = machine.call("systemctl is-system-running");
+    assert_eq!((status, out.as_str()), (1, "degraded\n"));
+    assert_eq!(machine.call("systemctl reset-failed bad").0, 0);
+    assert_eq!(machine.call("systemctl stop web").0, 0);
+    assert_eq!(machine.call("systemctl status web").0, 3);
+    let (status, _, err) = machine.call("systemctl disable --now web");
+    assert!(status == 0 && err.starts_with("Removed "), "{err}");
+    let (status, out, _) = machine.call("systemctl list-unit-files web.service --no-legend");
+    assert!(
+        status == 0 && out.starts_with("web.service disabled "),
+        "{out}"
+    );
+    assert_eq!(machine.call("systemctl preset web").0, 0);
+    assert_eq!(machine.call("systemctl is-enabled web").0, 0);
+}
+
+#[test]
+fn what_there_is_not_is_refused_by_its_name() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    for words in [
+        "systemctl --user start a",
+        "systemctl -M box list-units",
+        "systemctl edit a",
+        "systemctl set-property a MemoryMax=1M",
+        "journalctl --user",
+        "journalctl --vacuum-size=1M",
+        "systemd-run --scope /bin/true",
+        "systemd-run --pty /bin/true",
+        "systemd-analyze blame",
+    ] {
+        let (status, out, err) = machine.call(words);
+        assert!(status == 1 && out.is_empty(), "{words}: {status} {out}");
+        assert!(err.contains("isn't done by Aurae."), "{words}: {err}");
+    }
+    assert_eq!(machine.call("systemctl frobnicate").0, 1);
+    let (status, out, _) = machine.call("systemctl --version");
+    assert!(status == 0 && out.starts_with("systemd 252 ("), "{out}");
+}
+
+#[test]
+fn systemd_run_makes_a_unit_and_gives_its_status() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    let words = [
+        "systemd-run",
+        "--wait",
+        "-G",
+        "-u",
+        "once",
+        "/bin/sh",
+        "-c",
+        "exit 7",
+    ];
+    let (status, _, err) = machine.words(&words);
+    assert!(
+        status == 7 && err.contains("Running as unit: once.service"),
+        "{status} {err}"
+    );
+    let words = [
+        "systemd-run",
+        "-q",
+        "--pipe",
+        "-E",
+        "A=b c",
+        "/bin/sh",
+        "-c",
+        "echo \"$A\"",
+    ];
+    let (status, out, err) = machine.words(&words);
+    assert_eq!((status, out.as_str(), err.as_str()), (0, "b c\n", ""));
+    let (status, _, err) = machine.call("systemd-run -u long /bin/sleep 1000");
+    assert_eq!(status, 0, "{err}");
+    assert!(machine.at("run/transient/long.service").exists());
+    let (status, _, err) = machine.call("systemd-run -u long /bin/sleep 1000");
+    assert!(status == 1 && err.contains("is there already"), "{err}");
+    let (status, _, err) = machine.call("systemd-run --on-active=1h -u later /bin/true");
+    assert!(
+        status == 0 && err.contains("Running timer as unit: later.timer"),
+        "{err}"
+    );
+    let (_, out, _) = machine.call("systemctl list-timers --no-legend");
+    assert!(
+        out.contains("later.timer") && out.contains(" left "),
+        "{out}"
+    );
+    assert_eq!(machine.call("systemctl stop long later.timer").0, 0);
+}
+
+#[test]
+fn journalctl_joins_what_units_print_and_what_programs_log() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    machine.unit(
+        "web.service",
+        "[Service]\nType=oneshot\nExecStart=/bin/sh -c 'echo one; echo \"<3>two\" >&2'\n",
+    );
+    assert_eq!(machine.call("systemctl start web").0, 0);
+    let out = machine.until("journalctl -u web -o cat", |_, out| {
+        out.lines().count() == 2
+    });
+    assert!(out.contains("one\n") && out.contains("two\n"), "{out}");
+    let (_, out, _) = machine.call("journalctl -u web -p err -o cat");
+    assert_eq!(out, "two\n");
+    let logger = UnixDatagram::unbound().unwrap();
+    let to = machine.at("journal").join("dev-log");
+    logger
+        .send_to(b"<14>Nov 23 22:46:04 tool[5]: three", to)
+        .unwrap();
+    let out = machine.until("journalctl -t tool -o json", |_, out| {
+        !out.starts_with("--")
+    });
+    let entry: serde_json::Value = serde_json::from_str(out.lines().next().unwrap()).unwrap();
+    assert_eq!(entry["MESSAGE"], "three");
+    assert_eq!(entry["_PID"], std::process::id().to_string());
+    assert_eq!(entry["SYSLOG_PID"], "5");
+    let (_, out, _) = machine.call("journalctl -n 1 -o cat --no-pager");
+    assert_eq!(out, "three\n");
+    let (_, out, _) = machine.call("journalctl -b -o cat");
+    assert_eq!(out.lines().count(), 3, "{out}");
+    let (_, out, _) = machine.call("journalctl --since -1h -g THREE --case-sensitive=no -o cat");
+    assert_eq!(out, "three\n");
+    let (status, out, _) = machine.call("journalctl -u nope");
+    assert_eq!((status, out.as_str()), (0, "-- No entries --\n"));
+    assert_eq!(machine.call("journalctl -q -g nothing").0, 1);
+}
+
+/// As a maintainer's script calls it: below a root, without a node.
+#[test]
+fn links_are_made_below_a_root_without_a_node() {
+    let folder = tempfile::tempdir().unwrap();
+    links(folder.path());
+    let units = folder.path().join("disk/lib/systemd/system");
+    fs::create_dir_all(&units).unwrap();
+    let text = "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n";
+    fs::write(units.join("web.service"), text).unwrap();
+    let call = |words: &[&str]| {
+        let root = format!("--root={}", folder.path().join("disk").display());
+        let output = Command::new(folder.path().join("systemctl"))
+            .arg(root)
+            .args(words)
+            .env("AURAE_CONFIG", "/nonexistent")
+            .output()
+            .unwrap();
+        let out = String::from_utf8(output.stdout).unwrap();
+        (output.status.code().unwrap(), out)
+    };
+    assert_eq!(call(&["is-enabled", "web"]), (1, "disabled\n".to_owned()));
+    let preset = [
+        "--system",
+        "--preset-mode=enable-only",
+        "preset",
+        "web.service",
+    ];
+    assert_eq!(call(&preset).0, 0);
+    assert_eq!(call(&["is-enabled", "web"]), (0, "enabled\n".to_owned()));
+    assert_eq!(call(&["--global", "preset", "none.service"]).0, 1);
+    assert_eq!(call(&["mask", "web"]).0, 0);
+    assert_eq!(call(&["is-enabled", "web"]).1, "masked\n");
+    assert_eq!(call(&["start", "web"]).0, 1);
+}
