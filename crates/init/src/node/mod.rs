@@ -232,26 +232,35 @@ impl Node {
         again.then_some(PAUSE).into_iter().chain(soonest).min()
     }
 
-    /// Sends what waits, and keeps the poll set in step.
+    /// Sends what waits, then what there is to tell, and keeps the poll set in step. In that order:
+    /// what is left to tell then has a packet before it in the queue, and the socket's room is
+    /// waited for.
     fn flush(&mut self) {
-        self.tell_news();
-        if !flush_link(&mut self.poll, &mut self.daemon.child, DAEMON) {
+        if !send_waiting(&mut self.daemon.child) {
             self.lose_daemon_link();
         }
-        if !flush_link(&mut self.poll, &mut self.spawner.child, SPAWNER) {
+        self.tell_news();
+        if !watch(&mut self.poll, &mut self.daemon.child, DAEMON) {
+            self.lose_daemon_link();
+        }
+        let spawner = &mut self.spawner.child;
+        if !send_waiting(spawner) || !watch(&mut self.poll, spawner, SPAWNER) {
             self.lose_spawner();
         }
     }
 }
 
 /// `false` where the connection is broken.
-fn flush_link(poll: &mut Poll, child: &mut Option<Child>, token: u64) -> bool {
+fn send_waiting(child: &mut Option<Child>) -> bool {
+    let open = child.as_mut().filter(|child| !child.closed);
+    open.is_none_or(|child| child.link.is_flushed() || child.link.flush().is_ok())
+}
+
+/// Waits for what the link waits for; `false` where it can't be watched.
+fn watch(poll: &mut Poll, child: &mut Option<Child>, token: u64) -> bool {
     let Some(child) = child.as_mut().filter(|child| !child.closed) else {
         return true;
     };
-    if !child.link.is_flushed() && child.link.flush().is_err() {
-        return false;
-    }
     let interest = Link::interest(&child.link);
     if interest == child.interest {
         return true;
