@@ -13,19 +13,19 @@ use init::protocol::*;
 pub(crate) const STORIES: &[Story] = &[
     (
         "a_listening_socket_outlives_the_daemon_and_no_client_is_refused",
-        a_listening_socket_outlives_the_daemon,
+        a_listening_socket_outlives_the_daemon_and_no_client_is_refused,
     ),
     (
         "kept_descriptors_are_bounded_and_a_full_init_still_serves",
-        kept_descriptors_are_bounded,
+        kept_descriptors_are_bounded_and_a_full_init_still_serves,
     ),
     (
         "what_is_no_request_to_keep_is_answered_and_leaves_nothing",
-        what_is_no_request,
+        what_is_no_request_to_keep_is_answered_and_leaves_nothing,
     ),
     (
         "a_deaf_daemon_that_lists_and_keeps_does_not_hold_up_its_init",
-        a_deaf_daemon,
+        a_deaf_daemon_that_lists_and_keeps_does_not_hold_up_its_init,
     ),
 ];
 
@@ -92,7 +92,7 @@ impl Daemon {
     }
 }
 
-fn a_listening_socket_outlives_the_daemon() {
+fn a_listening_socket_outlives_the_daemon_and_no_client_is_refused() {
     let node = Node::start();
     let mut daemon = node.daemon();
     let path = node.folder.path().join("listening");
@@ -135,7 +135,7 @@ fn a_listening_socket_outlives_the_daemon() {
     assert!(next > gone + 1, "{next}");
 }
 
-fn kept_descriptors_are_bounded() {
+fn kept_descriptors_are_bounded_and_a_full_init_still_serves() {
     let node = Node::start();
     let mut daemon = node.daemon();
     let (near, _far) = UnixStream::pair().unwrap();
@@ -168,7 +168,7 @@ fn kept_descriptors_are_bounded() {
     assert_eq!(cell.sh("exit 4").exit.how, ExitHow::Code(4));
 }
 
-fn what_is_no_request() {
+fn what_is_no_request_to_keep_is_answered_and_leaves_nothing() {
     let node = Node::start();
     let mut daemon = node.daemon();
     let (near, far) = UnixStream::pair().unwrap();
@@ -196,7 +196,7 @@ fn what_is_no_request() {
     assert_eq!(far.read(&mut [0; 1]).unwrap(), 0, "an end is still open");
 }
 
-fn a_deaf_daemon() {
+fn a_deaf_daemon_that_lists_and_keeps_does_not_hold_up_its_init() {
     let node = Node::start();
     let mut daemon = node.daemon();
     let (near, _far) = UnixStream::pair().unwrap();
