@@ -10,7 +10,7 @@ use api::sets::v0::{GetRequest, ListRequest, Member, Set};
 use clap::Subcommand;
 use client::Config;
 use script::apply::Apply;
-use script::host::nodes::Nodes;
+use script::nodes::Nodes;
 use script::plan::Plan;
 use script::reconcile::set::Claim;
 

@@ -14,8 +14,7 @@ mod unknown;
 use api::sets::v0::Member;
 use prost_reflect::DynamicMessage;
 
-use crate::host::Question;
-use crate::host::nodes::Nodes;
+use crate::nodes::{Nodes, Question};
 use crate::protocol::{Assumed, Failure, Moved};
 use crate::reconcile::change::{Action, Change, Report};
 use crate::reconcile::current::{self, Current, Own};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a plan says of what it can't know, and of what it knows isn't there.
 
-use crate::host::failure::UNKNOWN_IN_PLAN;
+use crate::nodes::failure::UNKNOWN_IN_PLAN;
 use crate::protocol::Failure;
 use crate::reconcile::change::Action;
 use crate::reconcile::desired::Verdict;
