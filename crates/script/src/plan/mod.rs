@@ -29,7 +29,7 @@ use crate::value::Value;
 use crate::wire;
 use limits::Limits;
 use seen::{Objects, Seen, key_of};
-use unknown::{mark_unknown, names_object, not_found, unknown};
+use unknown::{mark_unknown, names_object, not_found, unknown, without_cell};
 
 /// A plan in the making.
 #[derive(Debug)]
@@ -366,6 +366,9 @@ impl Plan {
         node: &Option<String>,
         declared: &Declared,
     ) -> Result<(), Failure> {
+        if declared.kind == "executable" && declared.parent().is_none() {
+            return Err(without_cell(&declared.path));
+        }
         let Some(parent) = declared.parent().filter(|_| declared.own_cell().is_none()) else {
             return Ok(());
         };

@@ -49,3 +49,13 @@ pub(super) fn not_found(path: &str) -> Failure {
     failure.object = Some(path.to_owned());
     failure
 }
+
+/// As a node refuses it.
+pub(super) fn without_cell(path: &str) -> Failure {
+    let message = format!("{path} names no cell, and an executable runs in one");
+    let mut failure = Failure::new("INVALID_FIELD", message);
+    failure.field = Some("executable.ref.path".to_owned());
+    failure.hint(format!(
+        "write CELL/{path}; with ownCell, the cell is made with it"
+    ))
+}
