@@ -50,7 +50,6 @@ fn a_right_program_is_right() {
         const web = new Cell({ name: "web", resources: { memory: { max: 268435456 } } });
         const nginx = new Executable({ name: "web/nginx", argv: ["nginx"], env: { A: "b" } });
         nginx.Env("user", "nova").Env("a", "b");
-        new Pod({ name: "p", containers: [{ name: "a" }] }).Env("a", "b").Expose(80, { hostPort: 81, port: 1 });
         const status = await runtime.Run(web);
         const all = await runtime.Run([web, nginx]);
         print(status.name, all.map((one) => one.pid), all[0].labels.app);
