@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Holds the checker, without TypeScript beside it, against TypeScript's own tests, those of
 //! conformance and those of its compiler: whether a case of one file is accepted or refused, by us
-//! and in TypeScript's baselines. Most cases aren't strict and we always are: where TypeScript 7 is there (`AURAE_TSC`), each finding
-//! of ours is held against its own strict errors on that line. Reads the tests' folder, a checkout
-//! of TypeScript's `tests`, and writes nothing there. Called by people.
+//! and in TypeScript's baselines. Most cases aren't strict and we always are: where TypeScript 7 is
+//! there (`AURAE_TSC`), each finding of ours is held against its own strict errors on that line.
+//! Reads the tests' folder, a checkout of TypeScript's `tests`, and writes nothing there. Called by
+//! people.
 //!
 //!   cargo run -p language --example typescript_conformance -- TYPESCRIPT/tests [NAME]
 //!
