@@ -182,7 +182,7 @@ async fn apply(global: &Global, args: &ApplyArgs, planned: Option<&Report>) -> R
                 true => {
                     "the apply stopped here: what is done stays, what follows in the program \
                      wasn't begun, and nothing was stopped for not being declared. Once the cause \
-                     is mended, apply again: what is as declared is left alone"
+                     is mended, apply again: it goes on from here"
                 }
                 false => "the apply stopped before its first change: nothing was changed",
             },
