@@ -160,6 +160,9 @@ async fn apply(global: &Global, args: &ApplyArgs, planned: Option<&Report>) -> R
         _ => Ok(()),
     };
     let report = apply.report();
+    if done.status == 0 {
+        args.declaring.has_targets(&report)?;
+    }
     match args.output {
         Form::Json => print_json(&report)?,
         Form::Text => {
@@ -171,9 +174,18 @@ async fn apply(global: &Global, args: &ApplyArgs, planned: Option<&Report>) -> R
     }
     if done.status != 0 {
         note(
-            "the apply came to this and no further: what is done stays, what follows in the \
-             program wasn't begun, and nothing was stopped for not being declared. Apply again \
-             once the cause is mended: it goes on from here",
+            match report
+                .changes
+                .iter()
+                .any(|it| it.action != Action::Unchanged)
+            {
+                true => {
+                    "the apply stopped here: what is done stays, what follows in the program \
+                     wasn't begun, and nothing was stopped for not being declared. Once the cause \
+                     is mended, apply again: it goes on from here"
+                }
+                false => "the apply stopped before its first change: nothing was changed",
+            },
         );
     }
     finished.map(|()| done.status)

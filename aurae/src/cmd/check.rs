@@ -15,6 +15,7 @@ use language::root::Root;
 use language::tsc::{self, NotFound, OLDEST};
 
 use super::plan::Form;
+use super::script::data;
 use super::script::entry::{below, unreadable};
 use crate::failure::{FINDINGS, Failure};
 use crate::global::Global;
@@ -81,6 +82,11 @@ fn by_root(args: &CheckArgs) -> Result<Vec<(Root, Vec<Entry>)>, Failure> {
     let mut index = HashMap::new();
     for file in &args.files {
         let (root, entry) = below(file, args.root.as_deref())?;
+        if data::form(&entry).is_some() {
+            let file = file.display();
+            return Err(Failure::usage(format!("{file} is data, not a program"))
+                .with_hint(format!("`aurae plan {file}` says what is wrong with it")));
+        }
         let at = *index.entry(root.path().to_owned()).or_insert(roots.len());
         let entry = Entry::File(entry);
         match roots.get_mut(at) {

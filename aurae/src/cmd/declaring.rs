@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use language::root::{MARK, Root};
 use script::host::Mode;
+use script::reconcile::change::Report;
 use script::reconcile::set::{Claim, check_set, default_name};
 use serde::Deserialize;
 
@@ -79,6 +80,25 @@ impl DeclaringArgs {
             targets: self.target.clone(),
             ..Claim::new(name, program)
         })
+    }
+
+    /// Refuses a target that is nothing of the program's and nothing of the set's: a slip would
+    /// pass for a plan with nothing to do.
+    pub(crate) fn has_targets(&self, report: &Report) -> Result<(), Failure> {
+        let is_there = |target: &String| {
+            let claim = Claim {
+                targets: vec![target.clone()],
+                ..Claim::default()
+            };
+            report.changes.iter().any(|it| claim.is_about(&it.name))
+        };
+        match self.target.iter().find(|target| !is_there(target)) {
+            None => Ok(()),
+            Some(target) => Err(Failure::new(format!(
+                "--target {target} is no object of the program or of its set"
+            ))
+            .with_hint("a target is an object's path, such as web or web/app")),
+        }
     }
 
     /// The program with its arguments.

@@ -90,6 +90,9 @@ pub(crate) async fn make(
         0 => Some(plan.finish(&done.nodes).await.map_err(refused)?),
         _ => None,
     };
+    if let Some(report) = &report {
+        declaring.has_targets(report)?;
+    }
     Ok(Made { done, report })
 }
 

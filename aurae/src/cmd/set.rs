@@ -10,7 +10,7 @@ use api::sets::v0::{GetRequest, ListRequest, Member, Set};
 use clap::Subcommand;
 use client::Config;
 use script::apply::Apply;
-use script::host::nodes::Nodes;
+use script::nodes::Nodes;
 use script::plan::Plan;
 use script::reconcile::set::Claim;
 
@@ -129,16 +129,21 @@ fn table(sets: &[Set]) -> Table {
     table
 }
 
-async fn show(session: &Session, args: &ShowArgs) -> Result<(), Failure> {
+/// A set of the caller's tenant, or of `--tenant`.
+async fn get(session: &Session, name: &str) -> Result<Set, Failure> {
     let request = GetRequest {
         tenant: session.tenant(),
-        name: args.name.clone(),
+        name: name.to_owned(),
     };
     let get = async |node: &client::Node| {
         let request = node.unary(request.clone());
         SetsClient::new(node.channel()).get(request).await
     };
-    let set = session.ask(get).await?;
+    session.ask(get).await
+}
+
+async fn show(session: &Session, args: &ShowArgs) -> Result<(), Failure> {
+    let set = get(session, &args.name).await?;
     let format = args.output.output;
     if format.is_machine() {
         return print_message(format, &set);
@@ -171,6 +176,8 @@ async fn rm(global: &Global, args: &RmArgs) -> Result<u8, Failure> {
         global.node.clone(),
         global.tenant.clone(),
     ));
+    // A slip of the name would pass for a set with nothing in it.
+    get(&Session::open(global).await?, &args.name).await?;
     let claim = Claim {
         adopt: true,
         ..Claim::new(args.name.clone(), String::new())

@@ -9,6 +9,7 @@ mod recipes;
 mod running;
 mod schedules;
 mod sets;
+mod slips;
 mod streams;
 mod values;
 

@@ -69,6 +69,23 @@ fn a_hundred_thousand_waits_fit_into_a_programs_memory() {
 }
 
 #[test]
+fn a_hundred_thousand_waits_cost_what_ten_times_ten_thousand_cost() {
+    let Some(node) = node() else { return };
+    let code = "const cost = async (count: number) => {
+          const began = performance.now();
+          await Promise.all(Array.from({ length: count }, () => sleep(1)));
+          return performance.now() - began;
+        };
+        const least = async (count: number) =>
+          Math.min(await cost(count), await cost(count), await cost(count));
+        const few = await least(10_000);
+        print((await least(100_000)) / few);";
+    let ratio: f64 = node.aurae(&["-e", code]).ok().trim().parse().unwrap();
+    // A heap of ten times as many takes 12.5 times as long, a quadratic way 100 times.
+    assert!(ratio < 40.0, "{ratio}");
+}
+
+#[test]
 fn an_error_tells_what_led_to_it() {
     let Some(node) = node() else { return };
     let folder = Folder::new();

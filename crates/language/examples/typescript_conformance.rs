@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Holds the checker, without TypeScript beside it, against TypeScript's own conformance tests:
-//! whether a case of one file is accepted or refused, by us and in TypeScript's baselines. Most
-//! cases aren't strict and we always are: where TypeScript 7 is there (`AURAE_TSC`), each finding
-//! of ours is held against its own strict errors on that line. Reads the tests' folder, a checkout
-//! of TypeScript's `tests`, and writes nothing there. Called by people.
+//! Holds the checker, without TypeScript beside it, against TypeScript's own tests, those of
+//! conformance and those of its compiler: whether a case of one file is accepted or refused, by us
+//! and in TypeScript's baselines. Most cases aren't strict and we always are: where TypeScript 7 is
+//! there (`AURAE_TSC`), each finding of ours is held against its own strict errors on that line.
+//! Reads the tests' folder, a checkout of TypeScript's `tests`, and writes nothing there. Called by
+//! people.
 //!
 //!   cargo run -p language --example typescript_conformance -- TYPESCRIPT/tests [NAME]
 //!
@@ -22,6 +23,9 @@ use language::check::{Claim, Environment, claims};
 use language::finding::{Finding, Severity};
 use language::program::{Entry, NoFiles, Overlay, Program};
 use language::tsc;
+
+/// The folders of cases.
+const PARTS: [&str; 2] = ["conformance", "compiler"];
 
 /// What TypeScript says of a case.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,10 +61,24 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = PathBuf::from(arguments.next().unwrap_or_else(|| ".".into()));
     let wanted = arguments.next();
     let environment = Arc::new(Environment::new(language::declare::aurae_d_ts()?));
-    let (cases, left_out) = cases(&folder, wanted.as_deref().unwrap_or_default())?;
+    for part in PARTS {
+        println!("{part}");
+        count(&environment, &folder, part, wanted.as_deref())?;
+    }
+    Ok(())
+}
+
+/// Counts one part of the cases; of a part of their names, if it is wanted.
+fn count(
+    environment: &Arc<Environment>,
+    folder: &Path,
+    part: &str,
+    wanted: Option<&str>,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let (cases, left_out) = cases(folder, part, wanted.unwrap_or_default())?;
     let mut tallies: BTreeMap<Baseline, Tally> = BTreeMap::new();
     for case in &cases {
-        let verdict = verdict(&environment, case)?;
+        let verdict = verdict(environment, case)?;
         let tally = tallies.entry(case.baseline).or_default();
         match verdict {
             Verdict::Accepted => tally.accepted += 1,
@@ -197,9 +215,9 @@ fn verdict(environment: &Arc<Environment>, case: &Case) -> io::Result<Verdict> {
 
 /// The cases whose name has a part, and how many files are none of ours: several files in one, JSX,
 /// declarations, JavaScript, without the library, and those whose baselines differ by options.
-fn cases(folder: &Path, part: &str) -> io::Result<(Vec<Case>, usize)> {
+fn cases(folder: &Path, part: &str, wanted: &str) -> io::Result<(Vec<Case>, usize)> {
     let baselines = baselines(&folder.join("baselines/reference"))?;
-    let mut left = vec![folder.join("cases/conformance")];
+    let mut left = vec![folder.join("cases").join(part)];
     let (mut cases, mut left_out) = (Vec::new(), 0);
     while let Some(folder) = left.pop() {
         for entry in std::fs::read_dir(folder)? {
@@ -209,7 +227,7 @@ fn cases(folder: &Path, part: &str) -> io::Result<(Vec<Case>, usize)> {
                 continue;
             }
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            if !name.contains(part) {
+            if !name.contains(wanted) {
                 continue;
             }
             // Some are in UTF-16, or in no encoding at all: a module is UTF-8.

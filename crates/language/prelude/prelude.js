@@ -659,6 +659,7 @@ __aurae.table = {
   ],
   "workloads": [
     {
+      "exposes": false,
       "fields": [
         "argv",
         "env",
@@ -740,9 +741,11 @@ __aurae.table = {
         "resources.io.max.writesPerSecond",
         "resources.hugetlb.maxBytes",
         "logs.maxBytes"
-      ]
+      ],
+      "withEnv": []
     },
     {
+      "exposes": true,
       "fields": [
         "share",
         "resources",
@@ -795,9 +798,11 @@ __aurae.table = {
         "volumes.sizeBytes",
         "container.rootBytes",
         "container.sharedMemoryBytes"
-      ]
+      ],
+      "withEnv": []
     },
     {
+      "exposes": true,
       "fields": [
         "containers",
         "initContainers",
@@ -849,6 +854,10 @@ __aurae.table = {
         "initContainers.resources.memoryRequestBytes",
         "initContainers.resources.memoryLimitBytes",
         "volumes.empty.sizeBytes"
+      ],
+      "withEnv": [
+        "containers",
+        "initContainers"
       ]
     }
   ]
@@ -1068,8 +1077,46 @@ function workloadClass(shape) {
   };
   Object.defineProperty(made.prototype, method, { value });
  }
+ addForAll(made.prototype, shape);
  shapes.set(made, shape);
  return made;
+}
+function addForAll(prototype, { withEnv, exposes }) {
+ const define = (name, value) => void Object.defineProperty(prototype, name, { value });
+ if (withEnv.length > 0) {
+  define("Env", function(name, value) {
+   for (const field of withEnv) {
+    const items = this[field];
+    if (items) this[field] = items.map((item) => withVariable(item, name, value));
+   }
+   return this;
+  });
+ }
+ if (exposes) {
+  define("Expose", function(...ports) {
+   const before = this.network?.["ports"] ?? [];
+   const more = ports.map((port) => isPlain(port) ? port : {
+    hostPort: port,
+    port
+   });
+   this.network = {
+    ...this.network,
+    ports: [...before, ...more]
+   };
+   return this;
+  });
+ }
+}
+function withVariable(item, name, value) {
+ const all = item["env"] ?? [];
+ const others = all.filter((variable) => variable["name"] !== name);
+ return {
+  ...item,
+  env: [...others, {
+   name,
+   value
+  }]
+ };
 }
 function noField(shape, name) {
  const known = [

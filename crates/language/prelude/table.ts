@@ -46,6 +46,10 @@ export interface WorkloadTable {
   maps: { field: string; method: string }[];
   /** Those that are lists; each has a method that adds to one. */
   lists: { field: string; method: string }[];
+  /** Lists whose items have variables: `Env` sets one in each. */
+  withEnv: string[];
+  /** It can publish ports in its `network`: `Expose`. */
+  exposes: boolean;
   /** Where in the spec 64-bit integers are: `resources.memory.max`; lists are walked through. */
   wide: string[];
 }

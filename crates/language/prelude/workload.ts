@@ -140,8 +140,39 @@ function workloadClass(shape: WorkloadTable): unknown {
     };
     Object.defineProperty(made.prototype, method, { value });
   }
+  addForAll(made.prototype, shape);
   shapes.set(made, shape);
   return made;
+}
+
+/** Methods that reach further than one field. */
+function addForAll(prototype: Workload, { withEnv, exposes }: WorkloadTable): void {
+  const define = (name: string, value: unknown) =>
+    void Object.defineProperty(prototype, name, { value });
+  if (withEnv.length > 0) {
+    define("Env", function (this: Workload & Record<string, Plain[]>, name: string, value: string) {
+      for (const field of withEnv) {
+        const items = this[field];
+        if (items) this[field] = items.map((item) => withVariable(item, name, value));
+      }
+      return this;
+    });
+  }
+  if (exposes) {
+    define("Expose", function (this: Workload & { network?: Plain }, ...ports: unknown[]) {
+      const before = (this.network?.["ports"] ?? []) as unknown[];
+      const more = ports.map((port) => (isPlain(port) ? port : { hostPort: port, port }));
+      this.network = { ...this.network, ports: [...before, ...more] };
+      return this;
+    });
+  }
+}
+
+/** With the variable, in the place of one of that name. */
+function withVariable(item: Plain, name: string, value: string): Plain {
+  const all = (item["env"] ?? []) as Plain[];
+  const others = all.filter((variable) => variable["name"] !== name);
+  return { ...item, env: [...others, { name, value }] };
 }
 
 function noField(shape: WorkloadTable, name: string): string {

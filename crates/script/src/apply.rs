@@ -17,8 +17,7 @@ use api::runtime::v0::{
 };
 use prost_reflect::DynamicMessage;
 
-use crate::host::Question;
-use crate::host::nodes::Nodes;
+use crate::nodes::{Nodes, Question};
 use crate::protocol::{Failure, Moved};
 use crate::reconcile::asking::{question, send};
 use crate::reconcile::change::{Action, Change, Report};

@@ -15,6 +15,7 @@ pub mod apply;
 pub mod confine;
 pub mod evaluator;
 pub mod host;
+pub mod nodes;
 pub mod plan;
 pub mod program;
 pub mod protocol;

@@ -235,6 +235,29 @@ runtime.RunCell: expected cell data, got a Executable
 }
 
 #[tokio::test]
+async fn a_pod_has_the_builders_of_the_whitepaper() {
+    let (printed, _) = run(r#"
+        const containers = [{ name: "app", env: [{ name: "user", value: "emma" }] }];
+        const web = new Pod({ name: "web", containers, initContainers: [{ name: "first" }] })
+          .Env("user", "nova").Expose(80, { hostPort: 8443, port: 443 });
+        print(JSON.stringify(web));
+        print(JSON.stringify(new Cell({ name: "web" }).Expose(80).Expose(81)));
+        print("Env" in Cell.prototype, "Expose" in Executable.prototype, containers[0].env[0].value);
+    "#)
+    .await;
+    let nova = r#""env":[{"name":"user","value":"nova"}]"#;
+    let expected = format!(
+        "{{\"kind\":\"pod\",\"name\":\"web\",\"containers\":[{{\"name\":\"app\",{nova}}}],\
+         \"initContainers\":[{{\"name\":\"first\",{nova}}}],\"network\":{{\"ports\":\
+         [{{\"hostPort\":80,\"port\":80}},{{\"hostPort\":8443,\"port\":443}}]}}}}\n\
+         {{\"kind\":\"cell\",\"name\":\"web\",\"network\":{{\"ports\":\
+         [{{\"hostPort\":80,\"port\":80}},{{\"hostPort\":81,\"port\":81}}]}}}}\n\
+         false false emma\n"
+    );
+    assert_eq!(printed.unwrap(), expected);
+}
+
+#[tokio::test]
 async fn what_a_selector_matches_is_nodes_like_those_by_name() {
     let (printed, asked) = run(r#"
         const all = nodes("alice,bob");

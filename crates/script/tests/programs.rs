@@ -39,6 +39,17 @@ async fn it_lives_as_long_as_its_timers() {
 }
 
 #[tokio::test]
+async fn a_timer_that_sets_the_next_for_at_once_keeps_no_answer_waiting() {
+    let text = run("let turns = 0, answer;
+         __aurae.call(undefined, 'test.Echo', 'came').then((value) => { answer = value; });
+         while (answer === undefined && turns < 1e7) { turns++; await sleep(0); }
+         print(answer);")
+    .await
+    .unwrap();
+    assert_eq!(text, "came\n");
+}
+
+#[tokio::test]
 async fn modules_are_joined_asked_for_and_missed() {
     let (mut session, _host) = session(options(Start::default())).await;
     let modules = vec![

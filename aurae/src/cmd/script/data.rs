@@ -40,9 +40,13 @@ pub(crate) fn entry(root: &Root, path: &str, form: Form) -> Result<Entry, Failur
 }
 
 fn program(quoted: &str, form: Form) -> Result<String, Failure> {
+    // A document of YAML begins at `---`, which within a text is never at a line's beginning.
     let parse = match form {
-        Form::Json => "JSON",
-        Form::Yaml => "yaml",
+        Form::Json => format!("[JSON.parse({quoted})]"),
+        Form::Yaml => format!(
+            "{quoted}.split(/^---(?=\\s|$)/m).map((one) => yaml.parse(one))\
+             .filter((one) => one !== null && one !== undefined)"
+        ),
     };
     let schema = Schema::bare().map_err(|problem| Failure::new(problem.to_string()))?;
     let names = schema.subsystems.iter().flat_map(|one| &one.messages);
@@ -51,14 +55,17 @@ fn program(quoted: &str, form: Form) -> Result<String, Failure> {
     let kinds: Vec<String> = classes.map(|class| class.name.clone()).collect();
     let kinds = kinds.join(", ");
     Ok(format!(
-        "const declared = {parse}.parse({quoted});\n\
+        "const declared: any[] = {parse};\n\
+         if (declared.length === 0) throw new TypeError(\"nothing is declared; [] says so\");\n\
          const classes = new Map([{kinds}].map((it) => [it.name.toLowerCase(), it] as const));\n\
-         const all = (Array.isArray(declared) ? declared : [declared]).map((one, index) => {{\n  \
+         const all = declared.flat().map((one, index) => {{\n  \
            try {{\n    \
              const found = classes.get(String(one?.kind).toLowerCase());\n    \
              if (found !== undefined) return found.From(one);\n    \
              const kinds = [...classes.keys()].join(\" or \");\n    \
-             throw new TypeError(`a declaration needs kind: ${{kinds}}`);\n  \
+             const more = one?.apiVersion === undefined ? \"\"\n      \
+               : \"; a manifest of Kubernetes becomes a program by `aurae import`\";\n    \
+             throw new TypeError(`a declaration needs kind: ${{kinds}}${{more}}`);\n  \
            }} catch (error) {{\n    \
              const name = typeof one?.name === \"string\" ? ` (${{one.name}})` : \"\";\n    \
              const why = error instanceof Error ? error.message : String(error);\n    \

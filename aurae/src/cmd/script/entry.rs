@@ -47,6 +47,11 @@ pub(crate) fn below(file: &Path, root: Option<&Path>) -> Result<(Root, String), 
     if !file.exists() {
         return Err(Failure::new(format!("there is no file {}", file.display())));
     }
+    if file.is_dir() {
+        let folder = file.display();
+        return Err(Failure::new(format!("{folder} is a folder, not a program"))
+            .with_hint("name the file that acts; what it imports comes with it"));
+    }
     let found = match root {
         None => Root::of_entry(file),
         Some(root) => Root::open(root).and_then(|root| {

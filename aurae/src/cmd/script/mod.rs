@@ -2,7 +2,7 @@
 //! `aurae FILE.ts`, `aurae -`, `aurae -e CODE` and `aurae` alone: finds the program and runs it.
 //! `language` compiles programs and `script` executes them.
 
-mod data;
+pub(super) mod data;
 pub(super) mod entry;
 pub(super) mod execute;
 pub(super) mod report;

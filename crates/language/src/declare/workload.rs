@@ -18,10 +18,7 @@ pub(crate) fn all(schema: &Schema) -> impl Iterator<Item = &Message> {
 
 /// The message of its `spec`.
 pub(crate) fn spec<'a>(schema: &'a Schema, class: &Message) -> Option<&'a Message> {
-    match &class.field("spec")?.kind {
-        Kind::Message(name) => schema.message(name),
-        _ => None,
-    }
+    message_of(schema, class.field("spec")?)
 }
 
 /// The message of its status: `CellStatus` of `Cell`.
@@ -49,6 +46,37 @@ pub(crate) fn lists(spec: &Message) -> impl Iterator<Item = (&Field, String)> {
     let fields = spec.fields.iter();
     let lists = fields.filter(|field| field.cardinality == Cardinality::List);
     lists.map(|field| (field, capital(&field.name)))
+}
+
+/// The message of the ports that a spec publishes in its `network`, if it does: then the class has
+/// `Expose`.
+pub(crate) fn ports<'a>(schema: &'a Schema, spec: &'a Message) -> Option<&'a Message> {
+    let network = message_of(schema, spec.field("network")?)?;
+    let ports = network.field("ports")?;
+    let is_list = ports.cardinality == Cardinality::List;
+    message_of(schema, ports).filter(|_| is_list)
+}
+
+/// Lists of a spec without variables of its own whose items have some, as a pod's containers: then
+/// the class has `Env`, which sets one in each.
+pub(crate) fn with_env<'a>(schema: &'a Schema, spec: &'a Message) -> Vec<&'a Field> {
+    if spec.field("env").is_some() {
+        return Vec::new();
+    }
+    let lists = lists(spec).map(|(field, _)| field);
+    let has_env = |field: &&Field| {
+        let variables = message_of(schema, field).and_then(|item| item.field("env"));
+        let variable = variables.and_then(|env| message_of(schema, env));
+        variable.is_some_and(|it| it.field("name").is_some() && it.field("value").is_some())
+    };
+    lists.filter(has_env).collect()
+}
+
+fn message_of<'a>(schema: &'a Schema, field: &Field) -> Option<&'a Message> {
+    match &field.kind {
+        Kind::Message(name) => schema.message(name),
+        _ => None,
+    }
 }
 
 fn capital(name: &str) -> String {
@@ -106,8 +134,37 @@ pub(super) fn classes(text: &mut String, schema: &Schema) {
             line(text, &format!("  /** Adds to `{}`. */", field.name));
             line(text, &format!("  {method}(...items: {list}): this;"));
         }
+        for_all(text, schema, spec);
         text.push_str("}\n\n");
         line(text, &format!("interface {name} extends {spec_name} {{}}"));
+    }
+}
+
+/// Methods that reach further than one field.
+fn for_all(text: &mut String, schema: &Schema, spec: &Message) {
+    let lists = with_env(schema, spec);
+    if !lists.is_empty() {
+        let names: Vec<_> = lists
+            .iter()
+            .map(|list| format!("`{}`", list.name))
+            .collect();
+        let names = names.join(" and ");
+        line(
+            text,
+            &format!("  /** Sets a variable in each of {names}. */"),
+        );
+        line(text, "  Env(key: string, value: string): this;");
+    }
+    if let Some(port) = ports(schema, spec) {
+        let port = message::name_in("", port, message::Way::In);
+        line(
+            text,
+            "  /** Publishes ports of the node: a number leads to the same port here. */",
+        );
+        line(
+            text,
+            &format!("  Expose(...ports: (number | {port})[]): this;"),
+        );
     }
 }
 

@@ -65,6 +65,8 @@ fn class(schema: &Schema, class: &Message) -> Option<Value> {
         "fields": spec.fields.iter().map(|field| &field.name).collect::<Vec<_>>(),
         "maps": maps,
         "lists": lists,
+        "withEnv": workload::with_env(schema, spec).iter().map(|it| &it.name).collect::<Vec<_>>(),
+        "exposes": workload::ports(schema, spec).is_some(),
         "wide": paths,
     }))
 }

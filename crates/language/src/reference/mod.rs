@@ -69,8 +69,8 @@ object by `ref`, the target may be given in its place: `runtime.Stop(\"web/nginx
 that answer once give a promise; those that answer with a stream are read with `for await`.
 
 Fields marked *always there* are in every answer, zero, empty or false where nothing was set; the others are
-absent where they were not set. In a request every field may be left out. 64-bit integers (`bigint`) may be
-written as a `number` up to 2^53 - 1 too.
+absent where they were not set. In a request every field may be left out but those marked *required*.
+64-bit integers (`bigint`) may be written as a `number` up to 2^53 - 1 too.
 ";
 
 fn index(schema: &Schema) -> Page {
@@ -189,10 +189,11 @@ fn field(text: &mut String, schema: &Schema, message: &Message, field: &Field) {
     let docs = doc::spelled(schema.field_docs(field))
         .replace('\n', " ")
         .replace('|', "\\|");
-    let note = if there { "*always there* " } else { "" };
+    let required = if field.required { "*required* " } else { "" };
+    let there = if there { "*always there* " } else { "" };
     put(
         text,
-        format!("| `{}` | {written} | {note}{docs}", field.name).trim_end(),
+        format!("| `{}` | {written} | {required}{there}{docs}", field.name).trim_end(),
     );
     // The row's end, behind whatever it says.
     text.truncate(text.trim_end().len());

@@ -62,7 +62,7 @@ pub trait Port {
 pub enum Turn {
     /// What was begun has ended; there may be more to do.
     Done(Result<Option<String>, Thrown>),
-    /// An answer, a request, or this time.
+    /// An answer, a request, or this time, which may be over: then for what is there already.
     Wait(Option<Instant>),
 }
 

@@ -11,9 +11,6 @@
 //! `nodes` → the answer by `wire`.
 
 mod call;
-mod codec;
-pub mod failure;
-pub mod nodes;
 
 use std::sync::Arc;
 
@@ -23,17 +20,15 @@ use futures_util::{FutureExt, StreamExt};
 use prost_reflect::DynamicMessage;
 
 use crate::apply::Apply;
+use crate::nodes::failure::BAD_ARGUMENT;
+use crate::nodes::{Found, Nodes, Question, timeout};
 use crate::plan::Plan;
 use crate::program::Loaded;
 use crate::protocol::{Assumed, Call, Failure, Module, Moved};
 use crate::session::{Host, Items};
 use crate::value::Value;
 use crate::wire;
-pub(crate) use call::Question;
-pub use call::{Api, Found};
-use call::{ending, timeout, typed, until};
-use failure::BAD_ARGUMENT;
-use nodes::Nodes;
+use call::{ending, typed, until};
 
 /// What becomes of a program's calls.
 #[derive(Clone, Debug)]

@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
-use crate::host::Question;
-use crate::host::failure::UNKNOWN_IN_PLAN;
+use crate::nodes::Question;
+use crate::nodes::failure::UNKNOWN_IN_PLAN;
 use crate::protocol::{Assumed, Failure};
 use crate::reconcile::change::Note;
 

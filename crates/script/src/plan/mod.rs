@@ -14,8 +14,7 @@ mod unknown;
 use api::sets::v0::Member;
 use prost_reflect::DynamicMessage;
 
-use crate::host::Question;
-use crate::host::nodes::Nodes;
+use crate::nodes::{Nodes, Question};
 use crate::protocol::{Assumed, Failure, Moved};
 use crate::reconcile::change::{Action, Change, Report};
 use crate::reconcile::current::{self, Current, Own};
@@ -30,7 +29,7 @@ use crate::value::Value;
 use crate::wire;
 use limits::Limits;
 use seen::{Objects, Seen, key_of};
-use unknown::{mark_unknown, names_object, not_found, unknown};
+use unknown::{mark_unknown, names_object, not_found, unknown, without_cell};
 
 /// A plan in the making.
 #[derive(Debug)]
@@ -367,6 +366,9 @@ impl Plan {
         node: &Option<String>,
         declared: &Declared,
     ) -> Result<(), Failure> {
+        if declared.kind == "executable" && declared.parent().is_none() {
+            return Err(without_cell(&declared.path));
+        }
         let Some(parent) = declared.parent().filter(|_| declared.own_cell().is_none()) else {
             return Ok(());
         };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a plan says of what it can't know, and of what it knows isn't there.
 
-use crate::host::failure::UNKNOWN_IN_PLAN;
+use crate::nodes::failure::UNKNOWN_IN_PLAN;
 use crate::protocol::Failure;
 use crate::reconcile::change::Action;
 use crate::reconcile::desired::Verdict;
@@ -48,4 +48,14 @@ pub(super) fn not_found(path: &str) -> Failure {
     let mut failure = Failure::new("NOT_FOUND", format!("there is no object {path}"));
     failure.object = Some(path.to_owned());
     failure
+}
+
+/// As a node refuses it.
+pub(super) fn without_cell(path: &str) -> Failure {
+    let message = format!("{path} names no cell, and an executable runs in one");
+    let mut failure = Failure::new("INVALID_FIELD", message);
+    failure.field = Some("executable.ref.path".to_owned());
+    failure.hint(format!(
+        "write CELL/{path}; with ownCell, the cell is made with it"
+    ))
 }

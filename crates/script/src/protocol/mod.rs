@@ -301,6 +301,10 @@ pub struct Thrown {
     pub causes: Vec<Cause>,
     /// What limit ended it.
     pub limit: Option<Limit>,
+    /// It may be for want of memory: the engine throws `null` where it has none for an error, and
+    /// leaves a promise pending where it has none to settle it. The evaluator can't always tell
+    /// that from what programs do; its parent can (`session::unsure`), and shows none of these.
+    pub unsure: bool,
     /// Where in the source as written, in the module of the innermost frame, where the error says
     /// so itself: a plan's.
     pub place: Option<Place>,

@@ -7,8 +7,7 @@ use api::runtime::v0::{ListRequest, ListResponse, Meta, Object, object};
 use prost::Message;
 use prost_reflect::DynamicMessage;
 
-use crate::host::Found;
-use crate::host::nodes::{Ask, Nodes};
+use crate::nodes::{Ask, Found, Nodes};
 use crate::protocol::Failure;
 
 fn meta(object: &Object) -> Option<&Meta> {

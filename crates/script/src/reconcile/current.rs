@@ -17,8 +17,7 @@ use prost_reflect::{DynamicMessage, ReflectMessage, Value as Field};
 use super::asking::send;
 use super::desired::child;
 use super::manifest::Manifests;
-use crate::host::Found;
-use crate::host::nodes::{Ask, Nodes};
+use crate::nodes::{Ask, Found, Nodes};
 use crate::protocol::Failure;
 
 /// The methods that a workload of another subsystem than the Runtime is asked and removed by.

@@ -14,8 +14,8 @@ use super::change::Action;
 use super::current::{Current, Own};
 use super::difference::{Difference, differences};
 use super::set::{Claim, PROTECT_LABEL, SET_LABEL};
-use crate::host::Found;
-use crate::host::failure::in_the_language;
+use crate::nodes::Found;
+use crate::nodes::failure::in_the_language;
 use crate::protocol::Failure;
 
 /// The label of an executable that brought the cell it is in: that cell goes with it.

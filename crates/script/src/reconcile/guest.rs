@@ -11,7 +11,7 @@ use super::current;
 use super::desired::goes_with;
 use super::manifest::Manifests;
 use super::set::{PROTECT_LABEL, SET_LABEL};
-use crate::host::nodes::Nodes;
+use crate::nodes::Nodes;
 use crate::protocol::Failure;
 
 /// A cell can't be recreated with objects in it that aren't of the set, or are protected. `own` is

@@ -11,7 +11,7 @@ use tokio::sync::Mutex;
 use super::asking::question;
 use super::prune::own_tenant;
 use super::set::Claim;
-use crate::host::nodes::Nodes;
+use crate::nodes::Nodes;
 use crate::protocol::Failure;
 
 /// A set on the nodes that were looked at.

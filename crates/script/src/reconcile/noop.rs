@@ -13,8 +13,7 @@ use prost_reflect::DynamicMessage;
 use super::asking::question;
 use super::current::{Own, find};
 use super::desired::child;
-use crate::host::Found;
-use crate::host::nodes::Nodes;
+use crate::nodes::{Found, Nodes};
 use crate::protocol::Failure;
 
 /// The answer that a call would give if it were sent, where it would change nothing.

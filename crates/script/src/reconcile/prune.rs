@@ -18,7 +18,7 @@ use super::guest::{Guest, guest};
 use super::keyed::Keyed;
 use super::manifest::Manifests;
 use super::set::{PROTECT_LABEL, SET_LABEL};
-use crate::host::nodes::Nodes;
+use crate::nodes::Nodes;
 use crate::protocol::Failure;
 
 /// What isn't declared any more, and the nodes that couldn't be asked.

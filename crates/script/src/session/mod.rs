@@ -20,6 +20,7 @@ mod calls;
 mod process;
 mod serve;
 mod starting;
+mod unsure;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -157,6 +158,10 @@ pub struct Session {
     events: mpsc::Receiver<Event>,
     interrupts: Arc<Notify>,
     timeout: Option<Duration>,
+    /// Bytes of the engine's heap.
+    memory: u64,
+    /// Something has ended for want of memory.
+    was_full: bool,
     process: Process,
     alive: bool,
     /// Names were asked for, and the caller waits for them no longer.
@@ -326,7 +331,7 @@ impl Session {
 
     async fn done(&mut self, event: Option<Event>) -> Result<Option<String>, Thrown> {
         match event {
-            Some(Event::Done(result)) => result,
+            Some(Event::Done(result)) => result.map_err(|thrown| self.told(thrown)),
             Some(Event::Names(_)) => {
                 self.kill().await;
                 Err(lost("it answered a call that was not made"))

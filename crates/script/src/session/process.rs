@@ -59,6 +59,13 @@ impl Process {
         self.pid
     }
 
+    /// Whether its data has ever taken so many bytes; none where `/proc` doesn't say, as of a
+    /// process that has ended.
+    pub(super) fn has_taken(&self, bytes: u64) -> Option<bool> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid)).ok()?;
+        taken_at_most(&status).map(|taken| taken >= bytes)
+    }
+
     /// Kills and reaps it, and says how it ended.
     pub(super) async fn kill(&mut self) -> String {
         let Some(mut child) = self.child.take() else {
@@ -98,11 +105,37 @@ fn end(child: &mut Child) -> std::io::Result<ExitStatus> {
     child.wait()
 }
 
+/// The most bytes of data that a process ever had at a time: the most that it had mapped, less
+/// what is its program and stack. Those don't change.
+fn taken_at_most(status: &str) -> Option<u64> {
+    let bytes = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        let kib = line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?;
+        kib.checked_mul(1024)
+    };
+    let beside = bytes("VmSize:")?.checked_sub(bytes("VmData:")?)?;
+    bytes("VmPeak:")?.checked_sub(beside)
+}
+
 fn describe(status: ExitStatus) -> String {
     match (status.signal(), status.code()) {
         (Some(9), _) => "it was killed".to_owned(),
         (Some(signal), _) => format!("it ended by signal {signal}"),
         (None, Some(code)) => format!("it exited with status {code}"),
         (None, None) => format!("it ended with {status}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_data_that_a_process_ever_had_is_read() {
+        let status = "Name:\taurae\nVmPeak:\t  300000 kB\nVmSize:\t   90000 kB\n\
+                      VmHWM:\t    1000 kB\nVmData:\t   60000 kB\nVmStk:\t     132 kB\n";
+        assert_eq!(taken_at_most(status), Some(270_000 * 1024));
+        // One that has ended has no memory.
+        assert_eq!(taken_at_most("Name:\taurae\nState:\tZ (zombie)\n"), None);
     }
 }

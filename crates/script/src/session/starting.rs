@@ -24,6 +24,8 @@ pub struct Starting {
     socket: UnixStream,
     /// What the socket had no room for.
     rest: Vec<u8>,
+    /// Bytes of the engine's heap, as it was told.
+    memory: u64,
 }
 
 impl Starting {
@@ -49,6 +51,7 @@ impl Starting {
             process,
             socket,
             rest: Vec::new(),
+            memory: 0,
         })
     }
 
@@ -57,6 +60,7 @@ impl Starting {
     /// # Errors
     /// The beginning doesn't fit a frame.
     pub fn tell(&mut self, start: Start) -> Result<(), StartError> {
+        self.memory = start.max_memory;
         let frame = codec::encode(&ToEvaluator::Start(start), MAX_TO)?;
         let mut rest = frame.as_slice();
         while !rest.is_empty() {
@@ -90,6 +94,8 @@ impl Starting {
             events,
             interrupts: Arc::new(Notify::new()),
             timeout,
+            memory: self.memory,
+            was_full: false,
             process: self.process.with(server),
             alive: true,
             names_owed: false,

@@ -47,6 +47,7 @@ function kind(json: Cell | Executable): unknown {
 print(kind(web));
 const busybox = new Image("busybox:1", { pull: "never" });
 const shop = new Pod({ name: "shop", containers: [busybox.Container({ name: "app", args: ["true"] })] });
+shop.Env("user", "nova").Expose(80, { hostPort: 8443, port: 443 }).Label("app", "shop");
 const kept = await runtime.Run(shop, { waitFor: "ready" });
 print(kept.phase, (await runtime.Run([web, shop])).map((one) => one.meta?.ref?.path));
 await runtime.Run(new Cell({ name: "box", container: busybox.Root({ readOnly: true }) }));

@@ -4,6 +4,8 @@ const web = new Cell({ name: "web" });
 new Cell({ labels: {} }); // wrong: no name
 new Cell({ name: "web", memroy: 1 }); // wrong: no such field
 print(web.argv); // wrong: a cell has none
+web.Expose("80"); // wrong: not a number
+web.Env("a", "b"); // wrong: a cell has no variables
 runtime.RunPod; // wrong: not offered
 schedule.Every("1m", web); // wrong: not offered
 await runtime.Run(web, { waitFor: "exitd" }); // wrong: no such value

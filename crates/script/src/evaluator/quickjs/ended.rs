@@ -5,13 +5,13 @@
 use rquickjs::{Ctx, Persistent, Promise, Value};
 
 use super::{Kept, QuickJs, Turn, thrown};
-use crate::protocol::{Limit, Thrown};
+use crate::protocol::{FromEvaluator, Limit, Thrown};
 
 /// Rejected promises that are remembered until they are handled.
 const MAX_REJECTED: usize = 1000;
 
-/// What `null` means, where it can't be told who has thrown it.
-const NULL: &str = "null, by the program itself, or by the engine for want of memory";
+/// Before what may be for want of memory, where nobody can tell.
+const EITHER: &str = "out of memory, or ";
 
 /// A promise that was rejected, and what for.
 pub(super) type Rejected = (Kept<Value<'static>>, Kept<Value<'static>>);
@@ -74,31 +74,21 @@ impl QuickJs {
         })
     }
 
-    /// The engine throws `null` where it has no memory left for an error of its own.
-    pub(super) fn named(&self, thrown: Thrown) -> Thrown {
-        let says_nothing = thrown.name.is_empty() && thrown.limit.is_none();
-        if !says_nothing || !matches!(thrown.message.as_str(), "" | "null") {
-            return thrown;
+    /// What failed, which may be what was begun: then it ends by it. A timer or a call that an
+    /// earlier line has left behind is told of, since nobody waits for its end.
+    pub(super) fn failed(&mut self, thrown: Thrown) -> Option<Turn> {
+        if self.running.is_some() {
+            return Some(self.fail(thrown));
         }
-        let memory = self.runtime.memory_usage();
-        let full = memory.malloc_limit > 0
-            && memory.malloc_size >= memory.malloc_limit.saturating_sub(memory.malloc_limit / 8);
-        match (full, thrown.message.is_empty()) {
-            (true, _) => Thrown {
-                stack: thrown.stack,
-                ..Thrown::limit(Limit::Memory, "out of memory")
-            },
-            (false, true) => Thrown {
-                name: "InternalError".to_owned(),
-                message: "the engine failed, and didn't say why".to_owned(),
-                ..thrown
-            },
-            // What it threw has let go of the memory since, or the program threw it.
-            (false, false) => Thrown {
-                message: NULL.to_owned(),
-                ..thrown
-            },
+        let thrown = self.named(thrown);
+        self.full |= thrown.limit == Some(Limit::Memory);
+        let interrupted = self.port.borrow_mut().interrupted();
+        match interrupted {
+            // It ends all that was left behind; who interrupts waits for what comes next.
+            true => drop(self.stop(Some(thrown))),
+            false => self.warn(&thrown),
         }
+        None
     }
 
     /// Ends what runs with an error.
@@ -147,5 +137,17 @@ impl QuickJs {
             thrown.stack = thrown::stack(&place.unwrap_or_default());
         }
         Some(thrown)
+    }
+
+    /// Says on standard error what fails while nothing is being evaluated.
+    pub(super) fn warn(&self, thrown: &Thrown) {
+        let either = if thrown.unsure { EITHER } else { "" };
+        let message = format!("{either}{}", thrown.message);
+        let said = [thrown.name.as_str(), message.as_str()];
+        let said: Vec<_> = said.into_iter().filter(|said| !said.is_empty()).collect();
+        let text = format!("uncaught {}\n", said.join(": "));
+        let message = FromEvaluator::Print { error: true, text };
+        // Cut to fit by `describe`.
+        let _ = self.port.borrow_mut().say(&message);
     }
 }

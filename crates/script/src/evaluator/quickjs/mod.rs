@@ -9,6 +9,7 @@ mod built_in;
 mod convert;
 mod ended;
 mod hooks;
+mod memory;
 mod modules;
 mod native;
 mod thrown;
@@ -28,7 +29,7 @@ use rquickjs::{
 };
 
 use super::{Engine, Port, Turn};
-use crate::protocol::{Answer, CallId, Failure, FromEvaluator, Limit, Module, Name, Start, Thrown};
+use crate::protocol::{Answer, CallId, Failure, Limit, Module, Name, Start, Thrown};
 use ended::{Rejected, track};
 use hooks::Hooks;
 use modules::Modules;
@@ -40,10 +41,8 @@ const STACK: usize = 8 << 20;
 /// Jobs between two looks at interrupts and timers.
 const JOBS: usize = 256;
 
-/// What a line finds free, in bytes, where what ran before it has filled the memory.
-const ROOM: usize = 512 << 10;
-/// The most beyond the limit of memory that such lines get together, in bytes.
-const RESERVE: usize = 8 << 20;
+/// Timers between two looks at what the parent says: they may set others for at once, for ever.
+const TIMERS: usize = 64;
 
 type Kept<T> = Persistent<T>;
 
@@ -71,6 +70,8 @@ pub struct QuickJs {
     memory: usize,
     /// Something has ended for want of memory.
     full: bool,
+    /// Timers since the parent was last listened to.
+    fired: usize,
     begun: Instant,
     context: Context,
     runtime: Runtime,
@@ -85,12 +86,12 @@ impl Drop for QuickJs {
 
 impl Engine for QuickJs {
     fn start(start: &Start, port: Rc<RefCell<dyn Port>>) -> Result<Self, Thrown> {
-        let memory = |_| Thrown::limit(Limit::Memory, "no memory for an engine");
-        let runtime = Runtime::new().map_err(memory)?;
+        let no_memory = |_| Thrown::limit(Limit::Memory, memory::TOO_LITTLE);
+        let runtime = Runtime::new().map_err(no_memory)?;
         let limit = usize::try_from(start.max_memory).unwrap_or(usize::MAX);
         runtime.set_memory_limit(limit);
         runtime.set_max_stack_size(STACK);
-        let context = Context::full(&runtime).map_err(memory)?;
+        let context = Context::full(&runtime).map_err(no_memory)?;
         let hooks = Hooks::default();
         let modules = Modules::new(Rc::clone(&port), hooks.clone());
         runtime.set_loader(modules.clone(), modules.clone());
@@ -105,12 +106,14 @@ impl Engine for QuickJs {
             stopping: Rc::default(),
             memory: limit,
             full: false,
+            fired: 0,
             begun: Instant::now(),
             context,
             runtime,
         };
         engine.watch();
-        engine.surface(start)?;
+        let surface = engine.surface(start);
+        surface.map_err(|thrown| engine.too_little(thrown))?;
         engine.prelude(&start.prelude);
         Ok(engine)
     }
@@ -190,7 +193,10 @@ impl Engine for QuickJs {
             match self.jobs() {
                 Ok(true) => continue,
                 Ok(false) => {}
-                Err(thrown) => return self.fail(thrown),
+                Err(thrown) => match self.failed(thrown) {
+                    Some(turn) => return turn,
+                    None => continue,
+                },
             }
             if let Some(result) = self.settled() {
                 return match result {
@@ -203,12 +209,18 @@ impl Engine for QuickJs {
             }
             let timer = self.timer();
             match timer {
-                Some(at) if at <= Instant::now() => {
-                    if let Err(thrown) = self.hook("fire") {
-                        return self.fail(thrown);
+                Some(at) if at <= Instant::now() && self.fired < TIMERS => {
+                    self.fired += 1;
+                    if let Err(thrown) = self.hook("fire")
+                        && let Some(turn) = self.failed(thrown)
+                    {
+                        return turn;
                     }
                 }
-                timer => return Turn::Wait(timer),
+                timer => {
+                    self.fired = 0;
+                    return Turn::Wait(timer);
+                }
             }
         }
     }
@@ -273,20 +285,6 @@ impl QuickJs {
         })
     }
 
-    /// Lets a line of a session run whose memory is full of what is still reachable, so that it can
-    /// be looked at and let go.
-    fn make_room(&self) {
-        if !self.full {
-            return;
-        }
-        self.runtime.run_gc();
-        let used = usize::try_from(self.runtime.memory_usage().malloc_size).unwrap_or(0);
-        let wanted = used.saturating_add(ROOM);
-        let most = self.memory.saturating_add(RESERVE);
-        self.runtime
-            .set_memory_limit(wanted.clamp(self.memory, most));
-    }
-
     /// Runs the prelude's modules, each to its end.
     fn prelude(&mut self, prelude: &[Module]) {
         for module in prelude {
@@ -300,7 +298,7 @@ impl QuickJs {
             self.run(&module.name);
             let why = match self.turn() {
                 Turn::Done(Ok(_)) => continue,
-                Turn::Done(Err(thrown)) => thrown,
+                Turn::Done(Err(thrown)) => self.named_ours(thrown),
                 Turn::Wait(_) => Thrown {
                     message: "it waits for something".to_owned(),
                     ..Thrown::default()
@@ -316,7 +314,7 @@ impl QuickJs {
         if !prelude.is_empty() {
             // Programs have the API, not what it stands on.
             let removed = self.with(|ctx| ctx.globals().remove("__aurae"));
-            self.broken = removed.err();
+            self.broken = removed.err().map(|thrown| self.named_ours(thrown));
         }
     }
 
@@ -340,7 +338,7 @@ impl QuickJs {
             }
             CaughtError::Value(value) => thrown::describe(ctx, &self.hooks, &value),
             CaughtError::Error(rquickjs::Error::Allocation) => {
-                Thrown::limit(Limit::Memory, "out of memory")
+                Thrown::limit(Limit::Memory, memory::FULL)
             }
             CaughtError::Error(error) => Thrown {
                 name: "InternalError".to_owned(),
@@ -374,7 +372,7 @@ impl QuickJs {
     }
 
     fn tell(
-        &self,
+        &mut self,
         call: CallId,
         f: impl for<'js> FnOnce(&Hooks, &Ctx<'js>, &Object<'js>) -> rquickjs::Result<()>,
     ) {
@@ -388,8 +386,11 @@ impl QuickJs {
                 .call::<_, ()>((call, object))
         });
         if let Err(thrown) = told {
-            // Not the program's fault alone: an answer that the heap has no room for.
-            self.warn(&thrown);
+            // An answer that the heap has no room for: who awaits it would do so for ever.
+            match self.running.is_some() {
+                true => self.ended = Some(thrown),
+                false => self.warn(&self.named(thrown)),
+            }
         }
     }
 
@@ -418,7 +419,7 @@ impl QuickJs {
     fn settled(&mut self) -> Option<Result<Option<String>, Thrown>> {
         let Some(running) = &self.running else {
             if let Some(thrown) = self.unhandled(None) {
-                self.warn(&thrown);
+                self.warn(&self.named(thrown));
             }
             return None;
         };
@@ -426,7 +427,10 @@ impl QuickJs {
         if let Some(thrown) = self.unhandled(Some(&promise)) {
             return Some(Err(thrown));
         }
-        let busy = self.is_busy();
+        let busy = match self.is_busy() {
+            Ok(busy) => busy,
+            Err(thrown) => return Some(Err(thrown)),
+        };
         let state = self.with(|ctx| Ok(promise.clone().restore(ctx)?.state()));
         let over = !busy || matches!(state, Ok(PromiseState::Rejected));
         if over && let Some(thrown) = self.met() {
@@ -443,6 +447,7 @@ impl QuickJs {
                 name: "Error".to_owned(),
                 message: "it awaits what can never happen: no call is open, no timer is set"
                     .to_owned(),
+                unsure: true,
                 ..Thrown::default()
             })),
         }
@@ -465,9 +470,8 @@ impl QuickJs {
         })
     }
 
-    fn is_busy(&self) -> bool {
+    fn is_busy(&self) -> Result<bool, Thrown> {
         self.with(|ctx| self.hooks.function(ctx, "busy")?.call(()))
-            .unwrap_or(false)
     }
 
     /// When the next timer is due.
@@ -479,13 +483,5 @@ impl QuickJs {
         });
         let at = Duration::try_from_secs_f64(next.ok()?? / 1000.0).ok()?;
         self.begun.checked_add(at)
-    }
-
-    /// Says on standard error what fails while nothing is being evaluated.
-    fn warn(&self, thrown: &Thrown) {
-        let text = format!("uncaught {}: {}\n", thrown.name, thrown.message);
-        let message = FromEvaluator::Print { error: true, text };
-        // Cut to fit by `describe`.
-        let _ = self.port.borrow_mut().say(&message);
     }
 }

@@ -6,12 +6,16 @@
 use rquickjs::{Array, Ctx, Object, Value};
 
 use super::hooks::Hooks;
+use super::memory;
 use crate::protocol::{Cause, Doing, Failure, Frame, Limit, Place, Thrown};
 
 /// Bytes of a message that are kept.
 const MAX_MESSAGE: usize = 64 << 10;
 /// Causes that are kept, and how deep they are looked for: a cause may be its own.
 const MAX_CAUSES: usize = 16;
+
+/// What is said of a `null` unless the engine has thrown it.
+const OWN_NULL: &str = "null, by the program itself";
 
 /// What `value`, which was not caught, says.
 pub(super) fn describe<'js>(ctx: &Ctx<'js>, hooks: &Hooks, value: &Value<'js>) -> Thrown {
@@ -23,8 +27,13 @@ pub(super) fn describe<'js>(ctx: &Ctx<'js>, hooks: &Hooks, value: &Value<'js>) -
         return thrown;
     }
     let Some(error) = value.as_object().filter(|_| is_error(ctx, hooks, value)) else {
+        let message = match value.is_null() {
+            true => OWN_NULL.to_owned(),
+            false => printed(ctx, hooks, value),
+        };
         return Thrown {
-            message: printed(ctx, hooks, value),
+            message,
+            unsure: value.is_null(),
             ..Thrown::default()
         };
     };
@@ -36,11 +45,15 @@ pub(super) fn describe<'js>(ctx: &Ctx<'js>, hooks: &Hooks, value: &Value<'js>) -
     };
     cut(&mut thrown.message);
     thrown.limit = match (thrown.name.as_str(), thrown.message.as_str()) {
-        ("InternalError", "out of memory") => Some(Limit::Memory),
+        // Without a sentence where there was no memory for that either.
+        ("InternalError", "out of memory" | "") => Some(Limit::Memory),
         ("RangeError", "Maximum call stack size exceeded") => Some(Limit::Stack),
         ("PlanUnknown", _) => Some(Limit::Unknown),
         _ => None,
     };
+    if thrown.limit == Some(Limit::Memory) {
+        thrown.message = memory::FULL.to_owned();
+    }
     if thrown.name == "AuraeError" {
         thrown.failure = Some(Box::new(failure(ctx, error, &thrown.message)));
     }

@@ -6,8 +6,7 @@ use api::schedule::v0::DeclareRequest;
 use prost_reflect::{DynamicMessage, ReflectMessage};
 
 use super::Keyed;
-use crate::host::Question;
-use crate::host::nodes::Nodes;
+use crate::nodes::{Nodes, Question};
 use crate::protocol::Failure;
 use crate::reconcile::desired::{Verdict, malformed, typed};
 use crate::reconcile::manifest::Manifests;

@@ -16,8 +16,7 @@ use super::change::{Action, Change};
 use super::desired::Verdict;
 use super::difference::{Difference, differences};
 use super::set::Claim;
-use crate::host::nodes::{Ask, Nodes};
-use crate::host::{Found, Question};
+use crate::nodes::{Ask, Found, Nodes, Question};
 use crate::protocol::Failure;
 
 pub(crate) use compared::Compared;

@@ -15,8 +15,7 @@ use prost_reflect::{DescriptorPool, DynamicMessage, Value as Field};
 use serde_json::Value as Json;
 
 use crate::apply::Apply;
-use crate::host::nodes::{Ask, Nodes};
-use crate::host::{Api, Question};
+use crate::nodes::{Api, Ask, Nodes, Question};
 use crate::plan::Plan;
 use crate::protocol::{Call, Failure};
 use crate::reconcile::change::{Action, Report};

@@ -3,6 +3,10 @@
 //! again by itself after a daemon's death. It sends typed messages and returns typed messages; what
 //! a program's values become is `wire`'s, and whether a call is sent at all is `host`'s.
 
+mod codec;
+pub mod failure;
+mod method;
+
 use std::collections::HashMap;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,10 +24,11 @@ use tonic::client::Grpc;
 use tonic::transport::Channel;
 use tonic::{IntoStreamingRequest, Request, Status};
 
-use super::codec::Dynamic;
-use super::failure::{self, BAD_ARGUMENT, LIMIT_EXCEEDED};
-use super::{Api, Found};
 use crate::protocol::Failure;
+use codec::Dynamic;
+use failure::{BAD_ARGUMENT, LIMIT_EXCEEDED};
+pub use method::{Api, Found};
+pub(crate) use method::{Question, timeout};
 
 /// Unary calls on their way at once; one more waits.
 pub const MAX_UNARY: usize = 64;
@@ -404,7 +409,7 @@ async fn within<T>(
 }
 
 /// The failure of a call that took longer than its context allows.
-pub(super) fn too_late(timeout: Duration) -> Failure {
+pub(crate) fn too_late(timeout: Duration) -> Failure {
     let message = format!("no answer within {timeout:?}, the call's timeout");
     Failure::new(failure::DEADLINE, message)
 }
