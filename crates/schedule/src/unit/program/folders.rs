@@ -136,7 +136,8 @@ impl Wanted<'_> {
         let place = match self.private {
             true => {
                 folder(&self.base.join(PRIVATE), 0o700, None)?;
-                if kind_of(&plain)? == Some(FileType::Directory) && !above {
+                // What is in another folder is found through that one's link.
+                if !above && kind_of(&plain)? == Some(FileType::Directory) {
                     moved(&plain, &private)?;
                 }
                 &private
