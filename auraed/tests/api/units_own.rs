@@ -198,7 +198,7 @@ async fn credentials_are_the_units_users_and_nobody_elses() {
     machine.service(
         "cred-one.service",
         &format!(
-            "User=daemon\nPrivateTmp=yes\nLoadCredential=key:{secret}\nLoadCredential=absent\n\
+            "User=daemon\nPrivateMounts=yes\nLoadCredential=key:{secret}\nLoadCredential=absent\n\
              SetCredential=set:\\x2dgiven\\n\nExecStart=/bin/sh -c '{script}'"
         ),
     );
