@@ -23,6 +23,7 @@ pub(crate) fn start(
     runtime: &Runtime,
 ) -> anyhow::Result<Units> {
     let run = &config.paths.run;
+    let bound = config.shutdown.bound.0;
     let config = &config.units;
     if !config.enabled {
         return Ok(Units::off());
@@ -54,6 +55,9 @@ pub(crate) fn start(
         boot_id: host::boot_id(),
         run: run.join("sandboxes"),
         sockets: run.join("units"),
+        bus: config.bus.clone(),
+        is_machine: welcome.role == Role::Machine,
+        bound,
     };
     Units::start(settings, store.clone(), identity.clone(), runtime.clone()).context("the units")
 }

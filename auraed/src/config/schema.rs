@@ -208,6 +208,8 @@ pub(crate) struct Units {
     pub(crate) persistent: PathBuf,
     /// The same until the next reboot.
     pub(crate) runtime: PathBuf,
+    /// The socket of the system bus.
+    pub(crate) bus: PathBuf,
 }
 
 /// What happens when [`Boot::run`] has ended.
@@ -266,6 +268,7 @@ impl Default for Units {
             default: String::new(),
             persistent: "/etc/systemd/system".into(),
             runtime: "/run/systemd/system".into(),
+            bus: schedule::unit::SYSTEM_BUS.into(),
         }
     }
 }

@@ -131,7 +131,8 @@ impl Service for UnitService {
         let message = request.into_inner();
         let unit = named("name", &message.name).map_err(to_status)?;
         let signal = convert::signal(&message.signal).map_err(to_status)?;
-        let sent = self.units.kill(&permit, unit, signal, !message.main_only);
+        let whom = convert::whom(message.whom, message.main_only).map_err(to_status)?;
+        let sent = self.units.kill(&permit, unit, signal, whom);
         sent.await.map_err(to_status)?;
         Ok(Response::new(wire::KillUnitResponse {}))
     }

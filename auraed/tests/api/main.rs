@@ -47,6 +47,9 @@ mod table;
 mod tenants;
 mod unit_sandbox;
 mod units;
+mod units_follow;
+mod units_judge;
+mod units_own;
 mod withdrawn;
 
 use std::io::{BufRead, BufReader};

@@ -193,7 +193,7 @@ impl TestNode {
     }
 
     /// The daemon's process id.
-    fn daemon(&self) -> String {
+    pub(crate) fn daemon(&self) -> String {
         let mut processes = self.processes().into_iter();
         processes.find(|(name, _)| name == "serve").unwrap().1
     }

@@ -26,6 +26,11 @@ pub(crate) struct Machine {
 
 impl Machine {
     pub(crate) fn start() -> Option<Machine> {
+        Machine::start_with(&[])
+    }
+
+    /// With more settings.
+    pub(crate) fn start_with(more: &[&str]) -> Option<Machine> {
         let folder = tempfile::tempdir().unwrap();
         for name in ["etc", "run", "lib"] {
             std::fs::create_dir(folder.path().join(name)).unwrap();
@@ -39,13 +44,14 @@ impl Machine {
         );
         let persistent = format!("units.persistent={}", at("etc"));
         let runtime = format!("units.runtime={}", at("run"));
-        let node = TestNode::start_with(&[
+        let own: [&str; 5] = [
             "cell_network.enabled=false",
             "units.enabled=true",
             &paths,
             &persistent,
             &runtime,
-        ])?;
+        ];
+        let node = TestNode::start_with(&[&own[..], more].concat())?;
         Some(Machine { folder, node })
     }
 
@@ -633,13 +639,10 @@ async fn conditions_skip_assertions_fail_and_what_is_not_honoured_is_refused_by_
         words.contains("RootImage") && words.contains("not honoured"),
         "{words}"
     );
-    machine.service(
-        "warned.service",
-        "ExecStart=/bin/sleep 1000\nTimerSlackNSec=1",
-    );
+    machine.service("warned.service", "ExecStart=/bin/sleep 1000\nRemoveIPC=yes");
     assert_eq!(start(&administrator, "warned").await.result, "done");
     let findings = status(&administrator, "warned").await.findings.join("\n");
-    assert!(findings.contains("TimerSlackNSec"), "{findings}");
+    assert!(findings.contains("RemoveIPC"), "{findings}");
     let ann = administrator
         .introduce(&machine.node, "acme", "ann", None)
         .await;

@@ -26,6 +26,7 @@ pub mod exec;
 pub mod fsutil;
 pub mod idmap;
 pub mod inherit;
+pub mod ipc;
 pub mod machine;
 pub mod memory;
 pub mod mount;

@@ -37,6 +37,20 @@ pub enum JobMode {
     IgnoreRequirements,
 }
 
+/// Which processes of a unit a signal is for (systemctl(1), `--kill-whom=`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Whom {
+    /// Every one, whoever has started it.
+    #[default]
+    All,
+    /// The main process.
+    Main,
+    /// The command beside it.
+    Control,
+    /// Those two, and nothing that they have started.
+    MainAndControl,
+}
+
 /// A change of what is enabled or masked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FileVerb {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use kernel::cgroup::{Cgroup, find};
 use kernel::signal::Signal;
 use model::name::{ObjectPath, Tenant};
+use tokio::io::Interest;
 use tokio::sync::watch;
 
 use super::cell::leaf;
@@ -69,6 +70,35 @@ impl Runtime {
         if let Some(group) = group(&self.shared, tenant, path) {
             let (_never, kill_at) = watch::channel(None);
             leaf::emptied(Arc::new(group), Signal::KILL, kill_at).await;
+        }
+    }
+
+    /// How often the kernel has ended a process of a cell, or of one in it, for want of memory; 0
+    /// where nobody counts that.
+    pub fn oom_kills(&self, tenant: &Tenant, path: &ObjectPath) -> u64 {
+        let group = group(&self.shared, tenant, path);
+        let events = group.and_then(|group| group.memory_events().ok().flatten());
+        events.map_or(0, |it| it.oom_kill)
+    }
+
+    /// Resolves when the kernel has ended a process of a cell, or of one in it, for want of memory
+    /// more often than `seen`. Never resolves where nobody counts that: there is
+    /// no such cell, or the node lacks the controller.
+    pub async fn out_of_memory(&self, tenant: &Tenant, path: &ObjectPath, seen: u64) {
+        let group = group(&self.shared, tenant, path);
+        let Some(events) = group.and_then(|group| leaf::watch(&group, "memory.events").ok()) else {
+            return std::future::pending().await;
+        };
+        loop {
+            match leaf::oom_kills(&events) {
+                Some(kills) if kills > seen => return,
+                Some(_) => {}
+                None => return std::future::pending().await,
+            }
+            match events.ready(Interest::PRIORITY).await {
+                Ok(mut guard) => guard.clear_ready(),
+                Err(_) => return std::future::pending().await,
+            }
         }
     }
 }

@@ -64,7 +64,7 @@ pub use effects::Standing;
 pub use extras::{Descriptor, Extras, MAX_DESCRIPTORS};
 pub use index::list::Page;
 pub use index::watch::{WatchEvent, WatchKind, Watcher};
-pub use init::protocol::sandbox;
+pub use init::protocol::{PowerMode, sandbox};
 pub use link::node::{FIRST_PART, InitState, KeptDescriptor, NodeInit, NodeInitError};
 pub use observed::{Measured, Objects};
 pub use settings::{Bounds, Settings};

@@ -77,6 +77,17 @@ pub enum KillMode {
     None,
 }
 
+/// What becomes of a service of which the kernel has ended a process for want of memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OomPolicy {
+    /// It goes on.
+    Continue,
+    /// It is stopped.
+    Stop,
+    /// All of its processes end with that one.
+    Kill,
+}
+
 /// How it is stopped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kill {
@@ -160,6 +171,8 @@ pub struct Service {
     pub limit_interval: Span,
     /// How it is stopped.
     pub kill: Kill,
+    /// What becomes of it where the memory doesn't suffice.
+    pub oom_policy: OomPolicy,
     /// Ends that are clean beside 0 and the usual signals.
     pub success: Statuses,
     /// Ends after which it isn't started again.
@@ -218,6 +231,7 @@ impl Service {
                 .unwrap_or(defaults.limit_burst),
             limit_interval: span("StartLimitIntervalSec").unwrap_or(defaults.limit_interval),
             kill: kill(unit),
+            oom_policy: oom_policy(unit),
             success: statuses(unit, "SuccessExitStatus"),
             prevents_restart: statuses(unit, "RestartPreventExitStatus"),
             forces_restart: statuses(unit, "RestartForceExitStatus"),
@@ -390,6 +404,22 @@ fn restart(word: &str) -> Restart {
         "on-abort" => Restart::OnAbort,
         "always" => Restart::Always,
         _ => Restart::No,
+    }
+}
+
+/// systemd.service(5), OOMPolicy=: stop, and with Delegate= continue, by default.
+fn oom_policy(unit: &Unit) -> OomPolicy {
+    let delegates = match unit.settings.get("Delegate") {
+        Some(Value::Texts(words)) => words.iter().any(|it| it != "no" && it != "false"),
+        Some(Value::Flag(flag)) => *flag,
+        _ => false,
+    };
+    match unit.settings.word("OOMPolicy") {
+        Some("continue") => OomPolicy::Continue,
+        Some("kill") => OomPolicy::Kill,
+        Some(_) => OomPolicy::Stop,
+        None if delegates => OomPolicy::Continue,
+        None => OomPolicy::Stop,
     }
 }
 

@@ -3,8 +3,10 @@
 //! from `./x test` for what they need of a machine and for their minutes.
 //!
 //! * [`applications`]: servers and inits of Debian as images, each through its own client.
+//! * [`execute`]: the units by which systemd tests how it executes programs.
 
 mod applications;
+mod execute;
 mod images;
 
 use std::process::ExitCode;
@@ -12,14 +14,16 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 
-/// Have others' programs decide: servers and inits of Debian, run as images.
+/// Have others' programs decide: servers and inits of Debian, run as images; units by which systemd
+/// tests itself.
 #[derive(Args)]
 #[command(after_help = "Examples:
   ./x judge applications                 all of them, as root; minutes for the image, once
-  ./x judge applications postgres s6     two of them")]
+  ./x judge applications postgres s6     two of them
+  ./x judge execute                      Debian's test-execute units, as root")]
 pub(crate) struct Judge {
-    /// `applications`
-    #[arg(value_parser = ["applications"])]
+    /// `applications`, `execute`
+    #[arg(value_parser = ["applications", "execute"])]
     judge: String,
     /// Which; none: all
     names: Vec<String>,
@@ -27,5 +31,8 @@ pub(crate) struct Judge {
 
 /// Runs the command.
 pub(crate) fn run(judge: &Judge) -> Result<ExitCode> {
-    applications::run(&judge.names)
+    match judge.judge.as_str() {
+        "execute" => execute::run(),
+        _ => applications::run(&judge.names),
+    }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use api::schedule::v0::{
     KillUnitRequest, ReloadUnitFilesRequest, ResetFailedUnitsRequest, UnitFilesRequest, UnitJob,
-    UnitJobMode, UnitJobRequest,
+    UnitJobMode, UnitJobRequest, UnitKillWhom,
 };
 
 use super::units;
@@ -153,11 +153,22 @@ pub(super) struct KillArgs {
     #[arg(short, long, value_name = "SIGNAL", default_value = "TERM")]
     signal: String,
     /// Only to the main process and to commands beside it
-    #[arg(long)]
+    #[arg(long, conflicts_with = "whom")]
     main_only: bool,
+    /// To which processes
+    #[arg(long, value_name = "WHOM", default_value = "all")]
+    whom: Whom,
     /// Units
     #[arg(required = true, value_name = "UNIT")]
     names: Vec<String>,
+}
+
+/// Whose processes get a signal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum Whom {
+    All,
+    Main,
+    Control,
 }
 
 /// Sends a signal.
@@ -167,6 +178,13 @@ pub(super) async fn kill(session: &Session, args: &KillArgs) -> Result<u8, Failu
             name: name.to_owned(),
             signal: args.signal.clone(),
             main_only: args.main_only,
+            whom: match args.whom {
+                _ if args.main_only => UnitKillWhom::Unspecified,
+                Whom::All => UnitKillWhom::All,
+                Whom::Main => UnitKillWhom::Main,
+                Whom::Control => UnitKillWhom::Control,
+            }
+            .into(),
         };
         let sent = units(&session.node)
             .kill_unit(session.node.unary(request))

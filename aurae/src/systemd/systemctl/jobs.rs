@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use api::schedule::v0::{
     KillUnitRequest, ReloadUnitFilesRequest, ResetFailedUnitsRequest, UnitJob, UnitJobMode,
-    UnitJobRequest,
+    UnitJobRequest, UnitKillWhom,
 };
 
 use super::args::Options;
@@ -235,9 +235,10 @@ pub(super) async fn kill(node: &Node, options: &Options, words: &[String]) -> Re
     if words.is_empty() {
         return Err(too_few("kill"));
     }
-    let main_only = match options.kill_whom.as_str() {
-        "all" | "all-fail" => false,
-        "main" | "control" | "main-fail" | "control-fail" => true,
+    let whom = match options.kill_whom.as_str() {
+        "all" | "all-fail" => UnitKillWhom::All,
+        "main" | "main-fail" => UnitKillWhom::Main,
+        "control" | "control-fail" => UnitKillWhom::Control,
         other => return Err(Failure::new(format!("Unknown --kill-whom= value: {other}"))),
     };
     let mut status = 0;
@@ -245,7 +246,8 @@ pub(super) async fn kill(node: &Node, options: &Options, words: &[String]) -> Re
         let request = KillUnitRequest {
             name: name.clone(),
             signal: options.signal.clone(),
-            main_only,
+            main_only: false,
+            whom: whom.into(),
         };
         let request = node.session.node.unary(request);
         if let Err(problem) = node.units().kill_unit(request).await {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Units: what is asked for from the wire, statuses back.
 
-use model::error::Result;
+use model::error::{Error, Result};
 use model::signal::Signal;
-use model::unit::{FileChange, JobDone, JobMode, PresetMode, UnitDetail, UnitStatus};
+use model::unit::{FileChange, JobDone, JobMode, PresetMode, UnitDetail, UnitStatus, Whom};
 
 use super::scalar::{enumeration, maybe_parse, to_timestamp};
 use crate::schedule::v0 as wire;
@@ -20,6 +20,24 @@ pub fn mode(number: i32) -> Result<JobMode> {
         It::Isolate => JobMode::Isolate,
         It::IgnoreDependencies => JobMode::IgnoreDependencies,
         It::IgnoreRequirements => JobMode::IgnoreRequirements,
+    })
+}
+
+/// Which processes of a unit a signal is for.
+///
+/// # Errors
+/// `INVALID_FIELD`: this node doesn't know the number, or both fields say something.
+pub fn whom(number: i32, main_only: bool) -> Result<Whom> {
+    use wire::UnitKillWhom as It;
+    Ok(match (enumeration::<It>("whom", number)?, main_only) {
+        (It::Unspecified, true) => Whom::MainAndControl,
+        (_, true) => {
+            let problem = "says which processes, and so does main_only";
+            return Err(Error::invalid("whom", problem).hint("leave out main_only"));
+        }
+        (It::Unspecified | It::All, false) => Whom::All,
+        (It::Main, false) => Whom::Main,
+        (It::Control, false) => Whom::Control,
     })
 }
 

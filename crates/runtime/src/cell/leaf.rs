@@ -180,7 +180,25 @@ pub(crate) fn admit_left(cell: &Cgroup) -> Result<(), Error> {
 }
 
 fn watch_events(group: &Cgroup) -> Result<AsyncFd<File>, kernel::Error> {
-    let file = group.open_events("cgroup.events")?;
+    watch(group, "cgroup.events")
+}
+
+/// How often the kernel has ended a process for want of memory, by a group's `memory.events`;
+/// `None`: the group is gone.
+pub(crate) fn oom_kills(events: &AsyncFd<File>) -> Option<u64> {
+    let mut buffer = [0; 512];
+    let length = events.get_ref().read_at(&mut buffer, 0).ok()?;
+    let text = std::str::from_utf8(buffer.get(..length)?).ok()?;
+    let line = text.lines().find_map(|it| it.strip_prefix("oom_kill "));
+    line?.trim().parse().ok()
+}
+
+/// A file of the group's that says when it has changed.
+///
+/// # Errors
+/// `EOPNOTSUPP`: its controller isn't there. `ENOENT`: the group is gone.
+pub(crate) fn watch(group: &Cgroup, name: &str) -> Result<AsyncFd<File>, kernel::Error> {
+    let file = group.open_events(name)?;
     crate::watched::watch(File::from(file), Interest::PRIORITY)
         .map_err(|e| kernel::Error::from_io("epoll", &e))
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use identity::{Identity, Permit};
 use model::error::{Error, Reason};
 use model::signal::Signal;
-use model::unit::{FileChange, FileVerb, JobDone, JobMode, UnitDetail, UnitStatus, Verb};
+use model::unit::{FileChange, FileVerb, JobDone, JobMode, UnitDetail, UnitStatus, Verb, Whom};
 use runtime::Runtime;
 use store::Store;
 use tokio::sync::{mpsc, oneshot};
@@ -32,6 +32,12 @@ pub struct Settings {
     /// Where the sockets are on which services say something of themselves: a folder that every
     /// user of the machine may enter.
     pub sockets: std::path::PathBuf,
+    /// The socket of the system bus, by which services of `Type=dbus` are known to be up.
+    pub bus: std::path::PathBuf,
+    /// The daemon's init is the machine's: units may bring it down (`FailureAction=`).
+    pub is_machine: bool,
+    /// How long what runs has to end then.
+    pub bound: std::time::Duration,
 }
 
 /// The handle of the unit manager; cheap to clone.
@@ -81,6 +87,11 @@ impl Units {
             sockets: settings.sockets,
             store,
             runs: Runs::new(runtime, identity),
+            bus: settings.bus,
+            power: manager::Power {
+                is_machine: settings.is_machine,
+                bound: settings.bound,
+            },
         });
         tokio::spawn(manager.run());
         let units = Units {
@@ -168,15 +179,15 @@ impl Units {
     /// Sends a signal to what a service runs.
     ///
     /// # Errors
-    /// `WRONG_STATE`: it runs nothing.
+    /// `WRONG_STATE`: it runs nothing, or has no such process.
     pub async fn kill(
         &self,
         permit: &Permit,
         unit: UnitName,
         signal: Signal,
-        all: bool,
+        whom: Whom,
     ) -> Result<(), Error> {
-        self.ask(permit, |reply| Order::Kill(unit, signal, all, reply))
+        self.ask(permit, |reply| Order::Kill(unit, signal, whom, reply))
             .await
     }
 

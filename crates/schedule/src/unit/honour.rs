@@ -9,10 +9,10 @@ use units::name::{UnitName, UnitType};
 use units::unit::Unit;
 use units::verify::verify;
 
-use super::socket::pass::by_streams;
+use super::program;
 
 /// The fields under which `units::table` keeps what is honoured whatever its value.
-const HONOURED: [&str; 226] = [
+const HONOURED: &[&str] = &[
     // [Unit]
     "Description",
     "Documentation",
@@ -34,6 +34,14 @@ const HONOURED: [&str; 226] = [
     "PropagatesStopTo",
     "StopPropagatedFrom",
     "RequiresMountsFor",
+    "Upholds",
+    "StopWhenUnneeded",
+    "JobTimeoutSec",
+    "JobRunningTimeoutSec",
+    "JobTimeoutAction",
+    "StartLimitAction",
+    "FailureAction",
+    "SuccessAction",
     "RefuseManualStart",
     "RefuseManualStop",
     "AllowIsolate",
@@ -47,9 +55,12 @@ const HONOURED: [&str; 226] = [
     "Alias",
     "WantedBy",
     "RequiredBy",
+    "UpheldBy",
     "Also",
     "DefaultInstance",
     // [Service]
+    "Type",
+    "BusName",
     "ExecCondition",
     "ExecStartPre",
     "ExecStart",
@@ -74,6 +85,7 @@ const HONOURED: [&str; 226] = [
     "NotifyAccess",
     "WatchdogSec",
     "TimeoutAbortSec",
+    "OOMPolicy",
     // [Timer]
     "Clocks",
     "Persistent",
@@ -143,8 +155,23 @@ const HONOURED: [&str; 226] = [
     "Environment",
     "EnvironmentFile",
     "UnsetEnvironment",
+    "PassEnvironment",
+    "ExecSearchPath",
     "NoNewPrivileges",
     "IgnoreSIGPIPE",
+    "KeyringMode",
+    "IOSchedulingClass",
+    "IOSchedulingPriority",
+    "CPUSchedulingPolicy",
+    "CPUSchedulingPriority",
+    "CPUSchedulingResetOnFork",
+    "TimerSlackNSec",
+    "StandardInputData",
+    "TTYPath",
+    "DynamicUser",
+    "SetCredential",
+    "LoadCredential",
+    "ImportCredential",
     "CPUAffinity",
     "CapabilityBoundingSet",
     "AmbientCapabilities",
@@ -254,18 +281,10 @@ const HONOURED: [&str; 226] = [
 fn is_as_it_is(unit: &Unit, field: &str) -> bool {
     let settings = &unit.settings;
     match field {
-        "Type" => settings.word("Type") != Some("dbus"),
-        // What is printed goes to the unit's log.
-        "StandardOutput" => {
-            settings
-                .text(field)
-                .is_some_and(|it| it.starts_with("journal") || it == "socket")
-                || (settings.text(field) == Some("inherit") && by_streams(settings))
+        "StandardInput" | "StandardOutput" | "StandardError" => {
+            program::is_known_stream(settings, field)
         }
-        "StandardError" => settings
-            .text(field)
-            .is_some_and(|it| matches!(it, "inherit" | "socket") || it.starts_with("journal")),
-        "StandardInput" => matches!(settings.text(field), Some("null" | "socket")),
+        "Personality" => program::is_native(settings),
         "MemoryAccounting" | "TasksAccounting" | "CPUAccounting" | "IOAccounting" => true,
         // It orders; where processes are is the node's.
         "Slice" => false,
@@ -313,15 +332,6 @@ fn unsupported(unit: &Unit) -> Vec<Finding> {
             format!("{kind} units are not run yet; it is not started"),
         ));
     }
-    if kind != UnitType::Service {
-        return found;
-    }
-    let (service, _) = units::service::Service::of(unit, units::service::Defaults::default());
-    if service.kind == units::service::Type::Dbus {
-        let message = "Type=dbus is not honoured yet: nobody here watches the names of the bus; \
-                       the unit is not started";
-        found.push(error("Type", message.to_owned()));
-    }
     found
 }
 
@@ -347,7 +357,7 @@ mod tests {
 
     #[test]
     fn every_field_that_is_honoured_is_one() {
-        for field in HONOURED {
+        for field in HONOURED.iter().copied() {
             let known = units::table::all().any(|(_, row)| row.field == field);
             assert!(known, "{field} is in no row of the table");
         }
@@ -357,11 +367,18 @@ mod tests {
     fn what_would_leave_rights_stops_a_unit_and_other_things_are_told() {
         for (text, part) in [
             ("RootImage=/x", "error: RootImage: is not honoured"),
-            ("DynamicUser=yes", "error: DynamicUser"),
-            ("Type=dbus\nBusName=org.x", "Type=dbus is not honoured yet"),
-            ("BusName=org.x", "Type=dbus is not honoured yet"),
-            ("OOMPolicy=kill", "warning: OOMPolicy"),
-            ("StandardOutput=file:/x", "warning: StandardOutput"),
+            (
+                "SetCredentialEncrypted=x:y",
+                "error: SetCredentialEncrypted",
+            ),
+            (
+                "LoadCredentialEncrypted=x",
+                "error: LoadCredentialEncrypted",
+            ),
+            ("Personality=s390", "error: Personality"),
+            ("RemoveIPC=yes", "warning: RemoveIPC"),
+            ("StandardOutput=kmsg", "warning: StandardOutput"),
+            ("StandardInput=fd:x", "warning: StandardInput"),
         ] {
             let said = said(text);
             assert!(said.iter().any(|it| it.contains(part)), "{text}: {said:?}");
@@ -369,10 +386,16 @@ mod tests {
         for text in [
             "KillMode=control-group",
             "KillMode=process\nSendSIGKILL=no\nSendSIGHUP=yes\nFinalKillSignal=SIGQUIT",
+            "Type=dbus\nBusName=org.x.y",
             "Type=forking\nPIDFile=/run/x.pid\nGuessMainPID=no",
             "Type=notify\nWatchdogSec=5\nNotifyAccess=all\nTimeoutStopSec=infinity",
             "ExecStartPre=@/bin/x y",
             "StandardOutput=journal",
+            "StandardInput=data\nStandardInputText=x\nStandardOutput=append:/x\nStandardError=null",
+            "DynamicUser=yes\nStateDirectory=x\nCacheDirectoryMode=0700",
+            "LoadCredential=x\nSetCredential=y:z\nImportCredential=w.*",
+            "OOMPolicy=kill\nExecSearchPath=/opt/bin\nPassEnvironment=A",
+            "IOSchedulingClass=idle\nCPUSchedulingPolicy=batch\nKeyringMode=shared",
             "PrivateTmp=yes",
             "ProtectSystem=strict",
             "Nice=5",

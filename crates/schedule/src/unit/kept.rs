@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the unit manager leaves with node-init for the next daemon (ADR 53): listening sockets,
-//! connections that no service has yet, and what services have stored. Each has an owner that says
+//! connections that no service has yet, what services have stored, locks of dynamic
+//! users, the sockets on which services say something of themselves. Each has an owner that says
 //! which of these it is, and of which unit.
 
 use std::collections::BTreeMap;
@@ -20,16 +21,28 @@ pub(crate) enum Use {
     /// A service has stored it. Its name is `FDNAME=`, with a `+` before it where its end is
     /// watched for, and a `-` otherwise.
     Store,
+    /// The lock of a dynamic user. Its name is the user's number, a blank, the user's name.
+    User,
+    /// The socket on which a service says something of itself.
+    Notify,
 }
 
 impl Use {
-    const ALL: [Use; 3] = [Self::Socket, Self::Connection, Self::Store];
+    const ALL: [Use; 5] = [
+        Self::Socket,
+        Self::Connection,
+        Self::Store,
+        Self::User,
+        Self::Notify,
+    ];
 
     const fn word(self) -> &'static str {
         match self {
             Self::Socket => "socket",
             Self::Connection => "connection",
             Self::Store => "store",
+            Self::User => "user",
+            Self::Notify => "notify",
         }
     }
 }

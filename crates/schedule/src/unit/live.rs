@@ -246,6 +246,11 @@ impl World for Known {
         let loaded = self.table.find(unit);
         loaded.and_then(|it| it.unit.settings.flag("AllowIsolate")) == Some(true)
     }
+
+    fn stops_when_unneeded(&self, unit: &UnitName) -> bool {
+        let loaded = self.table.find(unit);
+        loaded.and_then(|it| it.unit.settings.flag("StopWhenUnneeded")) == Some(true)
+    }
 }
 
 impl Known {

@@ -13,12 +13,16 @@
 //! Files say what is enabled and masked, the runtime what runs; a row only how far a unit was.
 
 mod accounts;
+mod bus;
 mod cells;
+mod credentials;
 mod disk;
+mod dynamic;
 mod facts;
 mod fdstore;
 mod handle;
 mod honour;
+mod ipc;
 mod kept;
 mod live;
 mod manager;
@@ -33,6 +37,7 @@ mod steps;
 mod table;
 mod transient;
 
+pub use bus::SYSTEM as SYSTEM_BUS;
 pub use handle::{Settings, Units, named};
 pub use runs::UNIT;
 pub use table::Folders;

@@ -4,8 +4,8 @@
 //! in on it counts only where the kernel says that the sender is a process of that unit. Who of a
 //! unit may speak (`NotifyAccess=`) the manager decides; descriptors go on as they came.
 //!
-//! Each daemon binds them anew ([`bind`]): what is said while there is none is refused to whoever
-//! says it.
+//! Node-init keeps them for the next daemon (ADR 53), so that what is said while there is none waits
+//! in the socket. It holds as many messages as `net.unix.max_dgram_qlen` says; who says more waits.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
@@ -151,6 +151,10 @@ fn shortened(text: &str) -> String {
 pub(crate) struct Socket {
     path: PathBuf,
     listener: AbortHandle,
+    /// Tells it from others of its unit.
+    pub(crate) turn: u64,
+    /// Under which node-init keeps it, once it does.
+    pub(crate) kept: Option<u64>,
 }
 
 impl Socket {
@@ -158,13 +162,18 @@ impl Socket {
     pub(crate) fn address(&self) -> String {
         self.path.display().to_string()
     }
+
+    /// Nobody is to say anything any more. The number under which it is kept.
+    pub(crate) fn close(self) -> Option<u64> {
+        // One that stays takes nothing, and the next one takes its place.
+        let _ = std::fs::remove_file(&self.path);
+        self.kept
+    }
 }
 
 impl Drop for Socket {
     fn drop(&mut self) {
         self.listener.abort();
-        // The next daemon makes it anew; one that stays takes nothing.
-        let _ = std::fs::remove_file(&self.path);
     }
 }
 
@@ -185,16 +194,21 @@ pub(crate) fn bind(path: &Path) -> std::io::Result<OwnedFd> {
     Ok(socket.into())
 }
 
-/// Makes the socket of a unit in a folder, and hands on what comes in.
+/// What an earlier daemon had listened on: its number, and the socket.
+pub(crate) type Earlier = (u64, OwnedFd);
+
+/// Makes the socket of a unit in a folder, or goes on with an earlier daemon's, and hands on what
+/// comes in. A new one comes along as a duplicate, to be kept.
 ///
 /// # Errors
 /// `UNSUPPORTED`: it can't be made.
 pub(crate) fn open(
     folder: &Path,
-    unit: &UnitName,
+    (unit, turn): (&UnitName, u64),
+    earlier: Option<Earlier>,
     runs: &Runs,
     heard: &mpsc::Sender<Heard>,
-) -> Result<Socket, Error> {
+) -> Result<(Socket, Option<OwnedFd>), Error> {
     let path = folder.join(format!("{}.notify", name::label(unit)?));
     let failed = |error: std::io::Error| {
         let words = format!("the socket {} can't be made: {error}", path.display());
@@ -203,7 +217,16 @@ pub(crate) fn open(
     std::fs::create_dir_all(folder).map_err(failed)?;
     let everybody = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(folder, everybody).map_err(failed)?;
-    let socket = bind(&path).map_err(failed)?;
+    // One whose file has gone is reached by nobody.
+    let earlier = earlier.filter(|_| path.exists());
+    let (socket, kept, copy) = match earlier {
+        Some((number, socket)) => (socket, Some(number), None),
+        None => {
+            let socket = bind(&path).map_err(failed)?;
+            let copy = socket.try_clone().map_err(failed)?;
+            (socket, None, Some(copy))
+        }
+    };
     let watched = runtime::watched::watch(socket, Interest::READABLE).map_err(failed)?;
     let (unit, runs, heard) = (unit.clone(), runs.clone(), heard.clone());
     let listener = tokio::spawn(async move {
@@ -241,10 +264,13 @@ pub(crate) fn open(
             }
         }
     });
-    Ok(Socket {
+    let socket = Socket {
         path,
         listener: listener.abort_handle(),
-    })
+        turn,
+        kept,
+    };
+    Ok((socket, copy))
 }
 
 /// The next message; `None`: none waits. One that can't be read, or has no sender, is none.

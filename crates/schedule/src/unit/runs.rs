@@ -127,6 +127,23 @@ impl Runs {
         }
     }
 
+    /// How often the kernel has ended a process of a unit for want of memory, as far as it counts.
+    pub(crate) fn oom_kills(&self, unit: &UnitName) -> u64 {
+        let path = cell_of(unit).ok();
+        path.map_or(0, |path| self.runtime.oom_kills(&Tenant::system(), &path))
+    }
+
+    /// Resolves when it has done so more often than that.
+    pub(crate) async fn out_of_memory(&self, unit: &UnitName, seen: u64) {
+        match cell_of(unit) {
+            Ok(path) => {
+                let system = Tenant::system();
+                self.runtime.out_of_memory(&system, &path, seen).await;
+            }
+            Err(_) => std::future::pending().await,
+        }
+    }
+
     /// Signals every process of a unit.
     pub(crate) async fn signal_unit(&self, unit: &UnitName, signal: Signal) -> Result<(), Error> {
         let Some(object) = self.living(unit) else {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use units::calendar::zones::{FileZones, UtcOnly};
-use units::depend::{Edge, Graph, explicit, implicit};
+use units::depend::{Edge, Graph, explicit, implicit, mount_points};
 use units::finding::Finding;
 use units::install::{Installs, Machine as Installer, State as FileState};
 use units::job::Load;
@@ -140,6 +140,9 @@ impl Table {
             };
             let edges = explicit(&unit).into_iter().chain(implicit(&unit, &[]));
             todo.extend(edges.flat_map(|Edge { from, to, .. }| [from, to]));
+            // Those on the way to its paths count where there are such.
+            let mounts = mount_points(&unit).into_iter();
+            todo.extend(mounts.filter(|it| self.catalog.locate(it).is_some()));
             for name in &unit.names {
                 self.names.insert(name.clone(), unit.id.clone());
             }
@@ -270,6 +273,41 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// systemd.unit(5), RequiresMountsFor=.
+    #[test]
+    fn mounts_on_the_way_to_a_path_are_loaded_with_their_user() {
+        let folder = std::env::temp_dir().join(format!("aurae-mounts-{}", std::process::id()));
+        let folder = folder.to_str().unwrap().to_owned();
+        std::fs::create_dir_all(&folder).unwrap();
+        let write = |name: &str, text: &str| {
+            std::fs::write(format!("{folder}/{name}"), text).unwrap();
+        };
+        write(
+            "a.service",
+            "[Unit]\nRequiresMountsFor=/srv/a/b\n[Service]\nExecStart=/bin/a\n",
+        );
+        write("srv-a.mount", "[Mount]\nWhat=/dev/x\nWhere=/srv/a\n");
+        let mut table = Table::read(Arc::new(Folders {
+            paths: vec![folder.clone()],
+            persistent: folder.clone(),
+            runtime: folder.clone(),
+        }));
+        let (service, mount) = ("a.service", "srv-a.mount");
+        let [service, mount] = [service, mount].map(|it| UnitName::parse(it).unwrap());
+        table.load(std::slice::from_ref(&service));
+        assert!(table.find(&mount).is_some());
+        let kinds = [
+            units::depend::Dependency::Requires,
+            units::depend::Dependency::After,
+        ];
+        for kind in kinds {
+            assert!(table.graph().has(kind, &service, &mount), "{kind:?}");
+        }
+        let above = UnitName::parse("srv.mount").unwrap();
+        assert!(table.find(&above).is_none());
+        std::fs::remove_dir_all(folder).unwrap();
+    }
 
     /// A service that is up stays as it was read, whatever becomes of its file.
     #[test]

@@ -121,7 +121,30 @@ const FOLDERS: [(&str, &str); 4] = [
 
 /// systemd.unit(5), RequiresMountsFor=: requires and follows every mount on the way to a path.
 fn mounts(edges: &mut Collected<'_>, others: &[&Unit]) {
-    let settings = &edges.unit.settings;
+    let known: BTreeSet<&UnitName> = others.iter().flat_map(|it| it.names.iter()).collect();
+    for mount in mount_points(edges.unit) {
+        if known.contains(&mount) {
+            edges.to(&[Requires, After], &mount);
+        }
+    }
+}
+
+/// The mount units that a unit requires and follows where there are such: one for each step on the
+/// way to a path that it uses.
+pub fn mount_points(unit: &Unit) -> Vec<UnitName> {
+    let mut names: Vec<UnitName> = Vec::new();
+    for path in used_paths(unit) {
+        for prefix in prefixes(&path) {
+            let mount = of_path(&prefix, UnitType::Mount);
+            names.extend(mount.filter(|it| !names.contains(it)));
+        }
+    }
+    names
+}
+
+/// The paths whose mounts come first.
+fn used_paths(unit: &Unit) -> Vec<String> {
+    let settings = &unit.settings;
     let mut paths: Vec<String> = Vec::new();
     for field in ["RequiresMountsFor", "WorkingDirectory"] {
         let all = settings
@@ -141,12 +164,12 @@ fn mounts(edges: &mut Collected<'_>, others: &[&Unit]) {
     if settings.flag("PrivateTmp") == Some(true) {
         paths.extend(["/tmp".to_owned(), "/var/tmp".to_owned()]);
     }
-    let own = of_unit(edges.unit);
+    let own = of_unit(unit);
     if let Some(parent) = own.as_deref().and_then(|it| it.rsplit_once('/')) {
         let parent = if parent.0.is_empty() { "/" } else { parent.0 };
         paths.push(parent.to_owned());
     }
-    if edges.unit.kind() == UnitType::Mount
+    if unit.kind() == UnitType::Mount
         && let Some(what) = settings.text("What").filter(|it| it.starts_with('/'))
         && !what.starts_with("/dev/")
     {
@@ -155,15 +178,7 @@ fn mounts(edges: &mut Collected<'_>, others: &[&Unit]) {
     if let Some(Value::Watches(watches)) = settings.get("Watches") {
         paths.extend(watches.iter().map(|(_, path)| path.clone()));
     }
-    let known: BTreeSet<&UnitName> = others.iter().flat_map(|it| it.names.iter()).collect();
-    for path in paths {
-        for prefix in prefixes(&path) {
-            let mount = of_path(&prefix, UnitType::Mount);
-            if let Some(mount) = mount.filter(|it| known.contains(it)) {
-                edges.to(&[Requires, After], &mount);
-            }
-        }
-    }
+    paths
 }
 
 /// The mount point of a mount or automount.

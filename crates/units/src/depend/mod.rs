@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::name::UnitName;
 use crate::unit::Unit;
-pub use implicit::{implicit, triggered};
+pub use implicit::{implicit, mount_points, triggered};
 
 /// How one unit depends on another.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
@@ -92,6 +92,7 @@ pub fn explicit(unit: &Unit) -> Vec<Edge> {
     for (links, kind) in [
         (&unit.wants, Dependency::Wants),
         (&unit.requires, Dependency::Requires),
+        (&unit.upholds, Dependency::Upholds),
     ] {
         edges.extend(links.iter().map(|link| edge(kind, &unit.id, &link.unit)));
     }

@@ -240,6 +240,7 @@ impl<'a> Machine<'a> {
         for (kind, names) in [
             ("wants", &install.wanted_by),
             ("requires", &install.required_by),
+            ("upholds", &install.upheld_by),
         ] {
             for name in names {
                 let name = UnitName::parse(&self.expanded(name, located)?)?;
@@ -297,14 +298,14 @@ impl<'a> Machine<'a> {
         Ok(gone.map(|(path, _)| Operation::Unlink { path }).collect())
     }
 
-    /// The links of a folder and of the `.wants` and `.requires` in it.
+    /// The links of a folder and of the `.wants`, `.requires` and `.upholds` in it.
     fn links_in(&self, folder: &str) -> Vec<(String, String)> {
         let mut links = Vec::new();
         for entry in self.files.list(folder) {
             let path = format!("{folder}/{}", entry.name);
             match entry.kind {
                 Kind::Link(target) => links.push((path, target)),
-                Kind::Folder if path.ends_with(".wants") || path.ends_with(".requires") => {
+                Kind::Folder if holds_links(&path) => {
                     for inner in self.files.list(&path) {
                         if let Kind::Link(target) = inner.kind {
                             links.push((format!("{path}/{}", inner.name), target));
@@ -514,6 +515,13 @@ pub fn mangle(word: &str) -> Result<UnitName, String> {
         return name.ok_or_else(|| format!("{} is no path of a unit", shown(word)));
     }
     UnitName::parse(&format!("{word}.service"))
+}
+
+/// Whether a folder is one in which links are dependencies.
+fn holds_links(path: &str) -> bool {
+    [".wants", ".requires", ".upholds"]
+        .iter()
+        .any(|it| path.ends_with(it))
 }
 
 #[cfg(test)]

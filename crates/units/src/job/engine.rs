@@ -300,14 +300,3 @@ impl Engine {
         others.filter(starts).collect()
     }
 }
-
-/// The units to stop since one has gone down by itself: those bound to it, those that are part of
-/// what was stopped by order are the transaction's.
-pub fn stopped_with(world: &dyn World, gone: &UnitName) -> Vec<UnitName> {
-    let bound = world.graph().of_others(gone, Dependency::BindsTo);
-    let down = !world.activity(gone).is_up();
-    bound
-        .into_iter()
-        .filter(|it| down && world.activity(it) != Activity::Inactive)
-        .collect()
-}

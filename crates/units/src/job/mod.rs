@@ -4,6 +4,7 @@
 //! how they ended. The rules are those of systemctl(1), systemd.unit(5) and systemd.special(7).
 
 pub mod engine;
+pub mod follow;
 mod order;
 mod terms;
 #[cfg(test)]
@@ -98,6 +99,8 @@ pub trait World {
     fn ignores_isolation(&self, unit: &UnitName) -> bool;
     /// Whether it may be isolated (`AllowIsolate=`).
     fn may_isolate(&self, unit: &UnitName) -> bool;
+    /// Whether it is stopped when nobody needs it (`StopWhenUnneeded=`).
+    fn stops_when_unneeded(&self, unit: &UnitName) -> bool;
 }
 
 /// One job for two on the same unit; `None` where they exclude each other. A start and a reload

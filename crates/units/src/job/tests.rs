@@ -15,6 +15,7 @@ struct Small {
     activity: BTreeMap<UnitName, Activity>,
     missing: BTreeSet<UnitName>,
     kept: BTreeSet<UnitName>,
+    needless: BTreeSet<UnitName>,
 }
 
 impl World for Small {
@@ -52,6 +53,10 @@ impl World for Small {
     fn may_isolate(&self, unit: &UnitName) -> bool {
         unit.kind() == crate::name::UnitType::Target
     }
+
+    fn stops_when_unneeded(&self, unit: &UnitName) -> bool {
+        self.needless.contains(unit)
+    }
 }
 
 fn unit(name: &str) -> UnitName {
@@ -79,12 +84,17 @@ fn world(text: &str) -> Small {
             "Before" => Dependency::Before,
             "After" => Dependency::After,
             "Reloads" => Dependency::PropagatesReloadTo,
+            "Upholds" => Dependency::Upholds,
             "is" if other == "active" => {
                 world.activity.insert(one, Activity::Active);
                 continue;
             }
             "is" if other == "missing" => {
                 world.missing.insert(one);
+                continue;
+            }
+            "is" if other == "needless" => {
+                world.needless.insert(one);
                 continue;
             }
             "is" if other == "kept" => {
@@ -299,6 +309,52 @@ fn a_later_transaction_replaces_or_is_refused() {
     assert_eq!(engine.job(&unit("a")).unwrap().kind, JobType::Restart);
     restart.mode = Mode::Fail;
     assert!(engine.install(&restart, &world).is_ok());
+}
+
+#[test]
+fn what_nobody_needs_is_stopped() {
+    // systemd.unit(5), StopWhenUnneeded=.
+    let of = |text: &str, jobs: &[&str]| {
+        let has_job = |it: &UnitName| jobs.iter().any(|job| unit(job) == *it);
+        let world = world(&format!("b is needless\nb is active\n{text}"));
+        follow::is_unneeded(&world, &unit("b"), &has_job)
+    };
+    assert!(of("", &[]));
+    for kind in ["Requires", "Requisite", "Wants", "BindsTo", "Upholds"] {
+        assert!(of(&format!("a {kind} b"), &[]), "{kind}: a is down");
+        assert!(!of(&format!("a {kind} b\na is active"), &[]), "{kind}");
+        assert!(
+            !of(&format!("a {kind} b"), &["a"]),
+            "{kind}: a is on its way"
+        );
+    }
+    assert!(of(
+        "a PartOf b\na is active\nb Requires c\nc is active",
+        &[]
+    ));
+    assert!(!of("", &["b"]), "it has a job of its own");
+    let only_needed = world("b is active");
+    assert!(!follow::is_unneeded(&only_needed, &unit("b"), &|_| false));
+    let down = world("b is needless");
+    assert!(!follow::is_unneeded(&down, &unit("b"), &|_| false));
+}
+
+#[test]
+fn what_is_upheld_is_started_again() {
+    // systemd.unit(5), Upholds=.
+    let of = |text: &str, jobs: &[&str]| {
+        let has_job = |it: &UnitName| jobs.iter().any(|job| unit(job) == *it);
+        follow::fallen(
+            &world(&format!("a Upholds b\n{text}")),
+            &unit("a"),
+            &has_job,
+        )
+    };
+    assert_eq!(of("a is active", &[]), [unit("b")]);
+    assert_eq!(of("a is active\nb is active", &[]), []);
+    assert_eq!(of("a is active", &["b"]), []);
+    assert_eq!(of("a is active", &["a"]), []);
+    assert_eq!(of("", &[]), []);
 }
 
 #[test]

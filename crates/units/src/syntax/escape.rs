@@ -54,6 +54,29 @@ fn number(digits: &str, radix: u32) -> Option<u32> {
     all.then(|| u32::from_str_radix(digits, radix).ok())?
 }
 
+/// A whole text with its escapes decoded; here `\x00` stands for NUL. `None`: one of them is none.
+pub fn unescaped(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        bytes.extend(rest.get(..at)?.as_bytes());
+        rest = rest.get(at + 1..)?;
+        if let Some(after) = ["x00", "000"].iter().find_map(|it| rest.strip_prefix(it)) {
+            bytes.push(0);
+            rest = after;
+            continue;
+        }
+        let (one, length) = unescape(rest)?;
+        match one {
+            Unescaped::Char(c) => bytes.extend(c.encode_utf8(&mut [0; 4]).as_bytes()),
+            Unescaped::Byte(byte) => bytes.push(byte),
+        }
+        rest = rest.get(length..)?;
+    }
+    bytes.extend(rest.as_bytes());
+    Some(bytes)
+}
+
 /// A text whose escapes may have left bytes: those that are no UTF-8 are replaced.
 pub(crate) fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
@@ -62,6 +85,17 @@ pub(crate) fn text(bytes: Vec<u8>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_whole_text_is_decoded_or_not_at_all() {
+        assert_eq!(
+            unescaped("a\\tb\\x00\\303\\251"),
+            Some(b"a\tb\0\xc3\xa9".to_vec())
+        );
+        assert_eq!(unescaped("plain"), Some(b"plain".to_vec()));
+        assert_eq!(unescaped("wrong \\q"), None);
+        assert_eq!(unescaped("cut \\"), None);
+    }
 
     #[test]
     fn escapes_are_those_of_the_table() {

@@ -2,6 +2,7 @@
 //! The text of a unit file as sections and assignments, each with its place (systemd.syntax(7)). It
 //! knows no directive: what a name means is the table's ([`crate::table`]).
 
+pub(crate) mod base64;
 pub mod escape;
 pub mod words;
 

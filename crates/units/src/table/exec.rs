@@ -4,9 +4,9 @@
 use super::{Directive, row};
 use crate::value::Kind::{
     Binds, Bounds, Capabilities, Errno, Families, Files, Filter, Flag, FlagOr, Folders, Indices,
-    Input, LoadCredential, Mode, Namespaces, Nanos, Number, NumberOrNone, Output, Path, Paths, Raw,
-    SetCredential, Shaped, ShapedList, Signal, Span, Syscalls, Temporary, Text, Texts, Variables,
-    Word, WordOrNone, WorkingDirectory,
+    Input, InputData, InputText, LoadCredential, Mode, Namespaces, Nanos, Number, NumberOrNone,
+    Output, Path, Paths, Raw, SetCredential, Shaped, ShapedList, Signal, Span, Syscalls, Temporary,
+    Text, Texts, Variables, Word, WordOrNone, WorkingDirectory,
 };
 use crate::value::scalar::Counts::{Bytes, Micros, Nice, Plain, Seconds};
 use crate::value::shape::Shape::{
@@ -76,8 +76,8 @@ pub(super) const EXEC: &[Directive] = &[
     row("StandardInput", Input),
     row("StandardOutput", Output),
     row("StandardError", Output),
-    row("StandardInputText", Text),
-    row("StandardInputData", Text),
+    row("StandardInputText", InputText).of("StandardInputData"),
+    row("StandardInputData", InputData),
     row("TTYPath", Path),
     row("TTYReset", Flag),
     row("TTYVHangup", Flag),
@@ -192,6 +192,8 @@ pub(super) const EXEC: &[Directive] = &[
     row("SetCredentialEncrypted", SetCredential).guards(),
     row("LoadCredential", LoadCredential),
     row("LoadCredentialEncrypted", LoadCredential).guards(),
+    // Of systemd 254.
+    row("ImportCredential", Texts),
     row("TimeoutCleanSec", Span),
     row("PAMName", Text).guards(),
     row("IgnoreSIGPIPE", Flag),

@@ -169,6 +169,8 @@ pub(super) const INSTALL: &[Directive] = &[
     row("Alias", InstallUnits),
     row("WantedBy", InstallUnits),
     row("RequiredBy", InstallUnits),
+    // Of systemd 254.
+    row("UpheldBy", InstallUnits),
     row("Also", InstallUnits),
     row("DefaultInstance", Raw),
 ];

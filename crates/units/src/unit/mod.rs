@@ -39,6 +39,8 @@ pub struct Unit {
     pub wants: Vec<Link>,
     /// The links in its `.requires` folders.
     pub requires: Vec<Link>,
+    /// The links in its `.upholds` folders.
+    pub upholds: Vec<Link>,
     /// What is to be said of its files.
     pub findings: Findings,
 }
@@ -103,6 +105,7 @@ impl Loader<'_> {
             settings: Settings::default(),
             wants: dropins::links(self.files, folders, &names, "wants"),
             requires: dropins::links(self.files, folders, &names, "requires"),
+            upholds: dropins::links(self.files, folders, &names, "upholds"),
             findings: Findings::default(),
         };
         if unit.masked.is_some() {
@@ -141,6 +144,7 @@ pub fn from_texts(
         settings: Settings::default(),
         wants: Vec::new(),
         requires: Vec::new(),
+        upholds: Vec::new(),
         findings: Findings::default(),
     };
     for (path, bytes) in texts {

@@ -172,6 +172,8 @@ pub struct Install {
     pub alias: Vec<String>,
     /// `WantedBy=`.
     pub wanted_by: Vec<String>,
+    /// Whose `.upholds` folders get a link.
+    pub upheld_by: Vec<String>,
     /// `RequiredBy=`.
     pub required_by: Vec<String>,
     /// `Also=`.
@@ -185,6 +187,7 @@ impl Install {
         Install {
             alias: settings.texts("Alias").to_vec(),
             wanted_by: settings.texts("WantedBy").to_vec(),
+            upheld_by: settings.texts("UpheldBy").to_vec(),
             required_by: settings.texts("RequiredBy").to_vec(),
             also: settings.texts("Also").to_vec(),
             default_instance: settings.text("DefaultInstance").map(str::to_owned),
@@ -198,6 +201,9 @@ impl Install {
 
     /// Whether it makes no link by itself.
     pub fn only_also(&self) -> bool {
-        self.alias.is_empty() && self.wanted_by.is_empty() && self.required_by.is_empty()
+        self.alias.is_empty()
+            && self.wanted_by.is_empty()
+            && self.required_by.is_empty()
+            && self.upheld_by.is_empty()
     }
 }

@@ -125,6 +125,10 @@ pub enum Kind {
     DeviceLatency,
     /// Standard input.
     Input,
+    /// A line of standard input; several lines add up.
+    InputText,
+    /// Base64 of standard input; several lines add up.
+    InputData,
     /// Standard output and error.
     Output,
     /// It is accepted, and does nothing in systemd 252.
@@ -221,6 +225,8 @@ impl Kind {
             Self::DeviceWeight => "device, weight",
             Self::DeviceLatency => "device, span of time",
             Self::Input => "null, tty, socket, file:, …",
+            Self::InputText => "text with escapes",
+            Self::InputData => "base64",
             Self::Output => "journal, null, file:, …",
             Self::Gone => "ignored",
         };

@@ -7,6 +7,8 @@ use super::shape::{self, Shape};
 use super::special::{Task, commands, condition, credential, device, per_device};
 use super::{Bind, Clock, Kind, Listen, Outcome, Parsed, Value};
 use crate::calendar::Calendar;
+use crate::finding::shown;
+use crate::syntax::escape::unescaped;
 use crate::syntax::words::{Escapes, plain, split};
 use crate::time::Span;
 
@@ -134,6 +136,7 @@ fn members(task: Task<'_>, text: &str) -> Parsed {
         }
         Kind::Networks => all_networks(task, text),
         Kind::Devices => push(device(text), old!(task, Devices), Value::Devices),
+        Kind::InputText | Kind::InputData => input_bytes(task, text),
         Kind::LoadCredential | Kind::SetCredential => {
             let one = credential(text, task.kind == Kind::LoadCredential);
             push(one, old!(task, Credentials), Value::Credentials)
@@ -171,4 +174,27 @@ fn push<T>(one: Result<T, String>, mut old: Vec<T>, wrap: fn(Vec<T>) -> Value) -
         }
         Err(problem) => Parsed::ignore(problem),
     }
+}
+
+/// The longest standard input that a unit brings along, in bytes, as in systemd.
+const LONGEST_INPUT: usize = 64 << 20;
+
+/// `StandardInputText=` and `StandardInputData=`: one text, in the order of the lines.
+fn input_bytes(task: Task<'_>, text: &str) -> Parsed {
+    let mut all = old!(task, Bytes);
+    let more = match task.kind {
+        Kind::InputText => unescaped(text).map(|mut line| {
+            line.push(b'\n');
+            line
+        }),
+        _ => crate::syntax::base64::decode(text),
+    };
+    let Some(more) = more else {
+        return Parsed::ignore(format!("{} can't be read", shown(text)));
+    };
+    if all.len() + more.len() > LONGEST_INPUT {
+        return Parsed::ignore(format!("there are more than {LONGEST_INPUT} bytes"));
+    }
+    all.extend(more);
+    Parsed::set(Value::Bytes(all))
 }

@@ -230,6 +230,8 @@ pub enum Value {
     Credentials(Vec<Credential>),
     /// A device or a file on one, and a number, by the device.
     PerDevice(Vec<(String, u64)>),
+    /// What a program reads.
+    Bytes(Vec<u8>),
 }
 
 /// What an assignment comes to.

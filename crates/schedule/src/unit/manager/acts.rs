@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use model::name::Uid;
 use model::status::Object;
-use runtime::Extras;
 use rustix::rand::{GetRandomFlags, getrandom};
 use units::calendar::zones::FileZones;
 use units::condition::{Verdict, evaluate};
@@ -122,6 +121,7 @@ impl Manager {
                     self.event(&unit, Event::Gone);
                 }
             }
+            Happened::OutOfMemory(unit, activation) => self.out_of_memory(&unit, activation),
             Happened::Trigger(happened) => self.triggered(happened),
             Happened::Nothing => {}
         }
@@ -143,6 +143,7 @@ impl Manager {
         if !self.is_now(run) {
             return;
         }
+        self.watch_memory(&run.unit);
         let forks = self.known.table.rules(&run.unit).1.kind == Type::Forking;
         if forks && run.step.phase == Phase::Start && object.state().is_final() {
             // Its first process has failed, or has left nothing: its end says so.
@@ -246,6 +247,7 @@ impl Manager {
             if let Machine::Service(state) = &mut live.machine {
                 (state.sub, state.deadline) = (Sub::Dead, None);
             }
+            self.act(unit, "StartLimitAction");
             return self.changed(unit, before);
         }
         match &mut live.machine {
@@ -253,7 +255,8 @@ impl Manager {
                 live.activation = live.activation.saturating_add(1);
                 live.invocation = invocation();
                 live.said = None;
-                return self.event(unit, Event::Start);
+                self.event(unit, Event::Start);
+                return self.ask_for_name(unit);
             }
             Machine::Socket(_) => return self.start_socket(unit),
             Machine::Path(_) => return self.start_path(unit),
@@ -367,7 +370,7 @@ impl Manager {
             pid_env.push("WATCHDOG_PID".to_owned());
         }
         let resources = program::resources(&files.settings);
-        let runs = self.runs.clone();
+        let (runs, users) = (self.runs.clone(), self.users.clone());
         let waits = service.kind == Type::Idle && step.phase == Phase::Start;
         let mut busy = self.busy.subscribe();
         self.jobs.spawn(async move {
@@ -376,26 +379,30 @@ impl Manager {
                 let _ = tokio::time::timeout(Duration::from_nanos(IDLE), quiet).await;
             }
             let settings = files.clone();
+            let own = users.realize(&run.unit, run.activation, &files.settings);
+            match own.await {
+                Ok(dynamic) => told.dynamic = dynamic,
+                // systemd.exec(5), "Process exit codes": EXIT_USER.
+                Err(words) => return Happened::NotBegun(run, 217, words),
+            }
             let prepared = tokio::task::spawn_blocking(move || {
-                program::prepare(&files, &service, step, &told)
+                program::prepare(&files, &service, step, &told)?.into_parts()
             });
-            let (spec, confined) = match prepared.await {
-                Ok(Ok(ready)) => (ready.spec, ready.confined),
+            let start = match prepared.await {
+                Ok(Ok(parts)) => parts,
                 Ok(Err(failure)) => return Happened::NotBegun(run, failure.status, failure.words),
                 Err(error) => return Happened::Refused(run, error.to_string()),
             };
             let by_main = role == Role::Main && step.phase == Phase::Start;
             let start = match by_main {
-                true => passed.into_start(spec, &settings.settings),
-                false => Ok((spec, Extras::default())),
+                true => passed.into_start(start, &settings.settings),
+                false => Ok(start),
             };
             let (spec, mut extras) = match start {
                 Ok(start) => start,
-                // systemd.exec(5), "Process exit codes": EXIT_STDIN.
+                // EXIT_STDIN.
                 Err(words) => return Happened::NotBegun(run, 208, words),
             };
-            extras.sandbox = confined.sandbox;
-            extras.devices = confined.devices;
             extras.pid_env.extend(pid_env);
             match runs.begin(&run, spec, &resources, extras).await {
                 Ok(object) => Happened::Began(run, role, object),

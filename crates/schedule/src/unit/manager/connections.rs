@@ -153,6 +153,7 @@ impl Manager {
         if let Some((_, number)) = connection.waits {
             self.drop_kept(number.into_iter().collect());
         }
+        self.room_was_made();
         tracing::debug!(%service, ?activity, "a connection has ended");
         self.triggers.over.insert(service.clone());
     }

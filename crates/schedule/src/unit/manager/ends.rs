@@ -9,6 +9,7 @@ use units::name::UnitName;
 use units::service::KillMode;
 
 use super::{Happened, Manager};
+use crate::unit::credentials;
 use crate::unit::live::Machine;
 use crate::unit::program;
 use crate::unit::runs::{Run, Runs};
@@ -55,7 +56,12 @@ async fn reach(
     }
 }
 
-async fn each(runs: &Runs, processes: &[Run], signal: Signal) -> Result<(), model::error::Error> {
+/// Signals the processes of commands, and nothing that they have started.
+pub(super) async fn each(
+    runs: &Runs,
+    processes: &[Run],
+    signal: Signal,
+) -> Result<(), model::error::Error> {
     let mut outcome = Ok(());
     for run in processes {
         let sent = runs.signal(run, signal, false).await;
@@ -183,16 +189,20 @@ impl Manager {
     /// A service is down: its folders below /run go, its cell where nothing lives in it, and old
     /// records.
     pub(super) async fn down(&mut self, unit: &UnitName) {
-        self.sockets.remove(unit);
+        self.close_notify(unit);
         self.early.remove(unit);
+        self.leave_memory(unit);
         let live = self.known.live_mut(unit);
         live.main_pid = None;
         let activation = live.activation;
         let restarts = matches!(&live.machine, Machine::Service(it) if it.sub == Sub::AutoRestart);
+        // A restart by hand has become a start by now.
+        let job = self.engine.job(unit).map(|it| it.kind);
+        let again = restarts || matches!(job, Some(JobType::Start | JobType::Restart));
         let last = activation.saturating_sub(KEPT);
         if let Some(loaded) = self.known.table.find(unit) {
             let (files, service) = (loaded.unit.clone(), loaded.service.clone());
-            let keeps = program::keeps_folders(&files.settings, restarts);
+            let keeps = program::keeps_folders(&files.settings, again);
             // Before another start makes them anew.
             let cleared = tokio::task::spawn_blocking(move || {
                 if let Some(service) = service {
@@ -201,12 +211,19 @@ impl Manager {
                 if !keeps {
                     program::clear(&files);
                 }
+                if credentials::wants(&files.settings) {
+                    credentials::clear(&files.id);
+                }
             });
             let _ = cleared.await;
         }
         self.end_shared(unit).await;
-        let (runs, unit) = (self.runs.clone(), unit.clone());
+        let (runs, users, unit) = (self.runs.clone(), self.users.clone(), unit.clone());
         self.jobs.spawn(async move {
+            // What goes on as that user, or is to be started again, keeps it.
+            if !again && runs.processes(&unit).is_empty() {
+                users.release(&unit, activation).await;
+            }
             if let Err(error) = runs.let_go(&unit, activation).await {
                 tracing::warn!(%unit, %error, "the cell of a unit stays");
             }

@@ -6,7 +6,8 @@ use model::error::Error;
 use units::name::UnitName;
 use units::service::{Service, Type};
 
-use super::Manager;
+use super::{Manager, triggers};
+use crate::unit::kept::Use;
 use crate::unit::live::Machine;
 use crate::unit::notify::{self, Heard, Message};
 use crate::unit::program::Told;
@@ -159,6 +160,7 @@ impl Manager {
             watchdog: every.filter(|_| role == Role::Main),
             monitored: self.monitored(unit),
             shared: std::path::PathBuf::new(),
+            dynamic: Default::default(),
         }))
     }
 
@@ -167,10 +169,53 @@ impl Manager {
         if let Some(socket) = self.sockets.get(unit) {
             return Ok(socket.address());
         }
-        let socket = notify::open(&self.folder, unit, &self.runs, &self.hears)?;
+        let turn = self.triggers.next();
+        let left = self.triggers.left.remove(&(Use::Notify, unit.clone()));
+        let mut left = left.into_iter().flatten();
+        let earlier = left.next().map(|it| (it.number, it.fd));
+        let others: Vec<u64> = left.map(|it| it.number).collect();
+        self.drop_kept(others);
+        let number = earlier.as_ref().map(|(number, _)| *number);
+        let which = (unit, turn);
+        let opened = notify::open(&self.folder, which, earlier, &self.runs, &self.hears);
+        let (socket, copy) = opened?;
+        if socket.kept != number {
+            self.drop_kept(number.into_iter().collect());
+        }
         let address = socket.address();
         self.sockets.insert(unit.clone(), socket);
+        if let Some(copy) = copy {
+            let (keeper, unit) = (self.triggers.keeper.clone(), unit.clone());
+            self.jobs.spawn(async move {
+                match keeper.keep(Use::Notify, &unit, "notify", copy).await {
+                    Ok(number) => {
+                        let kept = triggers::Happened::Listens(unit, turn, number);
+                        super::Happened::Trigger(kept)
+                    }
+                    Err(error) => {
+                        tracing::warn!(%unit, %error, "what it says without a daemon is lost");
+                        super::Happened::Nothing
+                    }
+                }
+            });
+        }
         Ok(address)
+    }
+
+    /// Node-init keeps a unit's socket now.
+    pub(super) fn socket_kept(&mut self, unit: &UnitName, turn: u64, number: u64) {
+        match self.sockets.get_mut(unit).filter(|it| it.turn == turn) {
+            Some(socket) => socket.kept = Some(number),
+            None => self.drop_kept(vec![number]),
+        }
+    }
+
+    /// A unit is down: nobody speaks for it any more.
+    pub(super) fn close_notify(&mut self, unit: &UnitName) {
+        if let Some(socket) = self.sockets.remove(unit) {
+            let number = socket.close();
+            self.drop_kept(number.into_iter().collect());
+        }
     }
 
     /// systemd.exec(5), $MONITOR_SERVICE_RESULT and the others.

@@ -7,7 +7,8 @@ use model::error::{Error, Reason};
 use model::unit::JobMode;
 use tokio::sync::oneshot;
 use units::depend::Dependency;
-use units::job::engine::{Action, Ended, Ending, Progress, stopped_with};
+use units::job::engine::{Action, Ended, Ending, Progress};
+use units::job::follow::stopped_with;
 use units::job::transaction::{Mode, Note, Refusal, plan};
 use units::job::{Activity, JobType, World};
 use units::name::{UnitName, UnitType};
@@ -129,6 +130,7 @@ impl Manager {
     /// Jobs have ended: who waits is told.
     fn tell(&mut self, ended: Vec<Ended>) {
         for job in ended {
+            self.followed.moved = true;
             self.checking.remove(&job.unit);
             if matches!(job.ending, Ending::Dependency) {
                 tracing::warn!(unit = %job.unit, job = %job.kind, "a unit that it needs failed");
@@ -162,7 +164,10 @@ impl Manager {
             self.follow().await;
             let ready = self.engine.ready(&self.known);
             if ready.is_empty() && self.wanted.is_empty() {
-                break;
+                self.look_for_followers();
+                if self.wanted.is_empty() {
+                    break;
+                }
             }
             for unit in ready {
                 let (action, ended) = self.engine.begin(&unit, &self.known);
@@ -175,6 +180,7 @@ impl Manager {
                 }
             }
         }
+        self.watch_jobs();
         let others = self.engine.jobs().any(|(unit, _)| !self.is_idle(unit));
         self.busy.send_replace(others);
     }
@@ -283,6 +289,7 @@ impl Manager {
         if before == now {
             return;
         }
+        self.followed.moved = true;
         tracing::info!(%unit, from = crate::unit::live::word(before),
             to = crate::unit::live::word(now), "a unit changed");
         let down = !now.is_up();
@@ -294,6 +301,9 @@ impl Manager {
         }
         if now == Activity::Failed {
             self.on_end(unit, Dependency::OnFailure, "OnFailureJobMode");
+            self.act(unit, "FailureAction");
+        } else if now == Activity::Inactive && before.is_up() {
+            self.act(unit, "SuccessAction");
         }
         let restarts = expected == Some(JobType::Restart);
         let down = now == Activity::Inactive && before.is_up() && !restarts;

@@ -270,6 +270,9 @@ impl Manager {
                 tracing::error!(%unit, %error, "nobody hears what a service says");
             }
         }
+        if state.sub.activity().is_up() {
+            self.ask_for_name(unit);
+        }
         for (process, role) in [(state.control, Role::Control), (state.main, Role::Main)] {
             let Some(process) = process else {
                 continue;

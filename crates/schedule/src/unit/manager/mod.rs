@@ -6,20 +6,26 @@
 //! What was decided is on its way to the disk before it is done. Where the disk takes nothing, it
 //! is done all the same, and written once that works.
 
+mod actions;
 mod acts;
 mod connections;
 mod ends;
 mod files;
+mod follow;
 mod hear;
 mod jobs;
 mod keep;
+mod memory;
+mod names;
 mod orders;
 mod paths;
+mod room;
 mod sandbox;
 mod show;
 mod sockets;
 mod stores;
 mod triggers;
+mod users;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -36,6 +42,8 @@ use units::condition::Verdict;
 use units::job::engine::{Ending, Engine};
 use units::name::UnitName;
 
+use super::bus::{self, Bus};
+use super::dynamic::Pool;
 use super::kept::Keeper;
 use super::live::Known;
 use super::notify;
@@ -65,6 +73,18 @@ pub(crate) struct Beginning {
     pub(crate) sockets: PathBuf,
     pub(crate) store: Store,
     pub(crate) runs: Runs,
+    pub(crate) power: Power,
+    /// The socket of the system bus.
+    pub(crate) bus: PathBuf,
+}
+
+/// What a unit may do to the machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Power {
+    /// The daemon's init is the machine's.
+    pub(crate) is_machine: bool,
+    /// How long what runs has to end.
+    pub(crate) bound: Duration,
 }
 
 /// Something that has come of an act.
@@ -83,6 +103,8 @@ enum Happened {
     Signalled(UnitName, u64, ends::Reached),
     /// No process of a unit lives, since that activation.
     Gone(UnitName, u64),
+    /// A process of a unit's activation was ended for want of memory.
+    OutOfMemory(UnitName, u64),
     /// Of sockets, paths and stores.
     Trigger(triggers::Happened),
     /// Nothing that anybody waits for.
@@ -111,6 +133,14 @@ pub(crate) struct Manager {
     checking: BTreeSet<UnitName>,
     /// What is to be killed once it was begun.
     killing: BTreeMap<UnitName, bool>,
+    power: Power,
+    users: Pool,
+    bus: Bus,
+    /// What the bus says of names.
+    names: mpsc::Receiver<bus::Told>,
+    followed: follow::Followed,
+    /// Whose memory is watched: of which activation, and by which job.
+    memory: BTreeMap<UnitName, (u64, tokio::task::AbortHandle)>,
     /// Of sockets, paths and stores.
     triggers: triggers::Triggers,
     /// Units to start or stop, because of others.
@@ -144,6 +174,7 @@ impl Manager {
         let (hears, heard) = mpsc::channel(QUEUE);
         let folders = Arc::new(beginning.folders);
         let keeper = Keeper::new(beginning.runs.runtime.node_init().clone());
+        let (bus, names) = Bus::new(beginning.bus);
         let manager = Manager {
             known: Known {
                 table: Table::read(folders.clone()),
@@ -160,6 +191,12 @@ impl Manager {
             dirty: BTreeSet::new(),
             checking: BTreeSet::new(),
             killing: BTreeMap::new(),
+            power: beginning.power,
+            users: Pool::new(keeper.clone()),
+            bus,
+            names,
+            followed: follow::Followed::default(),
+            memory: BTreeMap::new(),
             triggers: triggers::Triggers::new(keeper),
             wanted: Vec::new(),
             waiting: BTreeMap::new(),
@@ -223,6 +260,7 @@ impl Manager {
                 },
                 Some(done) = self.jobs.join_next() => self.job_done(done),
                 Some(heard) = self.heard.recv() => self.hear(heard),
+                Some(told) = self.names.recv() => self.named(&told),
                 () = tokio::time::sleep(pause.unwrap_or(LONGEST)), if pause.is_some() => {}
             }
             // What has happened meanwhile is taken in at once.
@@ -253,7 +291,8 @@ impl Manager {
     fn pause(&self) -> Option<Duration> {
         let now = self.now();
         let live = || self.known.live.values();
-        let boot = live().filter_map(|it| it.wake()).min();
+        let boot = live().filter_map(|it| it.wake());
+        let boot = boot.chain(self.next_job_deadline()).min();
         let real = live().filter_map(|it| it.wake_real()).min();
         let boot = boot.map(|at| Duration::from_nanos(at.saturating_sub(now.boot)));
         let real = real.map(|at| Duration::from_nanos(at.saturating_sub(now.real)).min(LONGEST));
@@ -282,6 +321,7 @@ impl Manager {
             }
             self.drop_times(&unit, now);
         }
+        self.expire_jobs();
     }
 
     /// A time that has passed and that nobody has taken in, of a unit without a file, comes no

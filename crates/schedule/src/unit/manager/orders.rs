@@ -3,15 +3,17 @@
 
 use model::error::{Error, Reason};
 use model::signal::Signal;
-use model::unit::{FileChange, FileVerb, JobMode, UnitDetail, UnitStatus, Verb};
+use model::unit::{FileChange, FileVerb, JobMode, UnitDetail, UnitStatus, Verb, Whom};
 use tokio::sync::oneshot;
 use units::job::{Activity, JobType, World};
 use units::name::UnitName;
 
+use super::ends::each;
 use super::jobs::Accepted;
 use super::{Happened, Manager};
 use crate::unit::live::Machine;
 use crate::unit::path;
+use crate::unit::runs::Run;
 use crate::unit::socket::state as socket;
 use crate::unit::steps::service;
 
@@ -25,8 +27,8 @@ pub(crate) enum Order {
     List(bool, Reply<Vec<UnitStatus>>),
     /// One unit, which is loaded.
     Get(UnitName, Reply<UnitDetail>),
-    /// A signal to what a service runs; `true`: to all of its processes.
-    Kill(UnitName, Signal, bool, Reply<()>),
+    /// A signal to what a service runs.
+    Kill(UnitName, Signal, Whom, Reply<()>),
     /// Forget failures, of these units or of all.
     ResetFailed(Vec<UnitName>, Reply<()>),
     /// Links of units; `true`: until the next reboot.
@@ -51,8 +53,8 @@ impl Manager {
                 let detail = self.detail(&unit).await;
                 let _ = reply.send(detail);
             }
-            Order::Kill(unit, signal, all, reply) => {
-                let _ = reply.send(self.signal(&unit, signal, all));
+            Order::Kill(unit, signal, whom, reply) => {
+                let _ = reply.send(self.signal(&unit, signal, whom));
             }
             Order::ResetFailed(units, reply) => {
                 let _ = reply.send(self.reset(units));
@@ -121,22 +123,38 @@ impl Manager {
         self.enqueue(unit, kind, mode)
     }
 
-    fn signal(&mut self, unit: &UnitName, signal: Signal, all: bool) -> Result<(), Error> {
+    fn signal(&mut self, unit: &UnitName, signal: Signal, whom: Whom) -> Result<(), Error> {
         let unit = self.id(unit);
-        let runs = self.live_runs(&unit);
-        if runs.is_empty() {
-            let words = format!("{unit} runs nothing that could be signalled");
-            return Err(Error::new(Reason::WrongState, words).about("unit", unit.to_string()));
+        let wrong = |words: String| {
+            let error = Error::new(Reason::WrongState, words);
+            Err(error.about("unit", unit.to_string()))
+        };
+        let (main, control) = self.live_runs(&unit);
+        let runs: Vec<Run> = match whom {
+            Whom::All | Whom::MainAndControl => main.into_iter().chain(control).collect(),
+            Whom::Main => main.into_iter().collect(),
+            Whom::Control => control.into_iter().collect(),
+        };
+        let left = whom == Whom::All && !self.runs.processes(&unit).is_empty();
+        match (runs.is_empty() && !left, whom) {
+            (false, _) => {}
+            (true, Whom::Main) => return wrong(format!("{unit} has no main process")),
+            (true, Whom::Control) => return wrong(format!("{unit} has no command beside it")),
+            (true, _) => {
+                return wrong(format!("{unit} runs nothing that could be signalled"));
+            }
         }
-        for run in runs {
-            let acts = self.runs.clone();
-            self.jobs.spawn(async move {
-                if let Err(error) = acts.signal(&run, signal, all).await {
-                    tracing::warn!(unit = %run.unit, %error, "a signal was not sent");
-                }
-                Happened::Nothing
-            });
-        }
+        let acts = self.runs.clone();
+        self.jobs.spawn(async move {
+            let sent = match whom {
+                Whom::All => acts.signal_unit(&unit, signal).await,
+                _ => each(&acts, &runs, signal).await,
+            };
+            if let Err(error) = sent {
+                tracing::warn!(%unit, %error, "a signal was not sent");
+            }
+            Happened::Nothing
+        });
         Ok(())
     }
 

@@ -13,6 +13,7 @@ use super::Manager;
 use crate::unit::disk::{Disk, OWN};
 use crate::unit::live::{Live, Machine, word};
 use crate::unit::runs::Run;
+use crate::unit::steps::service::Process;
 use crate::unit::steps::{Phase, Step};
 use crate::unit::table::Loaded;
 
@@ -164,21 +165,19 @@ impl Manager {
         }
     }
 
-    /// The executables that a service has now.
-    pub(super) fn live_runs(&self, unit: &UnitName) -> Vec<Run> {
-        let Some(live) = self.known.live.get(unit) else {
-            return Vec::new();
+    /// The main executable of a service, and the one beside it, where they were begun.
+    pub(super) fn live_runs(&self, unit: &UnitName) -> (Option<Run>, Option<Run>) {
+        let live = self.known.live.get(unit);
+        let Some((live, Machine::Service(state))) = live.map(|it| (it, &it.machine)) else {
+            return (None, None);
         };
-        let Machine::Service(state) = &live.machine else {
-            return Vec::new();
-        };
-        let processes = [state.main, state.control].into_iter().flatten();
-        let run = |process: crate::unit::steps::service::Process| Run {
+        let run = |process: Process| Run {
             unit: unit.clone(),
             activation: live.activation,
             step: process.step,
         };
-        processes.filter(|it| it.begun).map(run).collect()
+        let begun = |process: Option<_>| process.filter(|it: &Process| it.begun).map(run);
+        (begun(state.main), begun(state.control))
     }
 
     /// What lives in the cell of a unit that is down, in words: `4711 (sleep), 4712 (sh)`.

@@ -295,8 +295,11 @@ impl Manager {
         let name = unit.clone();
         let job = self.jobs.spawn(async move {
             Event::Trigger(match jobs::wait_at(fds, accepts).await {
-                Ok(Some(connection)) => Happened::Accepted(name, turn, connection),
-                Ok(None) => Happened::Incoming(name, turn),
+                Ok(jobs::Came::Connection(connection)) => {
+                    Happened::Accepted(name, turn, connection)
+                }
+                Ok(jobs::Came::Readable) => Happened::Incoming(name, turn),
+                Ok(jobs::Came::Full(words)) => Happened::Full(name, turn, words),
                 Err(words) => Happened::Deaf(name, turn, words),
             })
         });

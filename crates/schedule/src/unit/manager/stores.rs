@@ -163,6 +163,7 @@ impl Manager {
         if numbers.is_empty() {
             return;
         }
+        self.room_was_made();
         let keeper = self.triggers.keeper.clone();
         self.jobs.spawn(async move {
             for number in numbers {

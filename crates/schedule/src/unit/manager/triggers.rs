@@ -36,6 +36,10 @@ pub(super) enum Happened {
     Incoming(UnitName, u64),
     /// A connection was accepted.
     Accepted(UnitName, u64, OwnedFd),
+    /// A connection waits, and can't be taken for want of descriptors or memory: words.
+    Full(UnitName, u64, String),
+    /// It is tried once more.
+    Again(UnitName, u64),
     /// Nothing can be waited for.
     Deaf(UnitName, u64, String),
     /// What waited was thrown away.
@@ -55,6 +59,8 @@ pub(super) enum Happened {
     ),
     /// A stored descriptor is kept.
     Stored(UnitName, u64, Result<u64, String>),
+    /// The socket on which a service says something of itself is kept, under that number.
+    Listens(UnitName, u64, u64),
     /// The other ends of stored ones have gone.
     Ends(Vec<u64>),
 }
@@ -66,6 +72,8 @@ pub(super) struct Triggers {
     pub(super) open: BTreeMap<UnitName, Vec<Listening>>,
     /// Who waits at a socket or a path, and which turn it is: what comes of an older one is late.
     pub(super) waits: BTreeMap<UnitName, (u64, AbortHandle)>,
+    /// Sockets with a connection that can't be taken, and how often that was tried.
+    pub(super) full: BTreeMap<UnitName, u32>,
     /// Commands of socket units that run.
     pub(super) commands: BTreeMap<UnitName, (u64, AbortHandle, Option<Run>)>,
     /// Connections, by the service of each.
@@ -93,6 +101,7 @@ impl Triggers {
             keeper,
             open: BTreeMap::new(),
             waits: BTreeMap::new(),
+            full: BTreeMap::new(),
             commands: BTreeMap::new(),
             connections: BTreeMap::new(),
             effects: Vec::new(),
@@ -144,7 +153,18 @@ impl Manager {
             }
             Happened::Accepted(unit, turn, fd) => {
                 if self.triggers.is_turn(&unit, turn) {
+                    self.socket_has_room(&unit);
                     self.accepted(&unit, fd);
+                }
+            }
+            Happened::Full(unit, turn, words) => {
+                if self.triggers.is_turn(&unit, turn) {
+                    self.socket_is_full(&unit, &words);
+                }
+            }
+            Happened::Again(unit, turn) => {
+                if self.triggers.is_turn(&unit, turn) {
+                    self.watch_socket(&unit);
                 }
             }
             Happened::Deaf(unit, turn, words) => {
@@ -168,6 +188,7 @@ impl Manager {
                 self.store_checked(&unit, most, what, checked);
             }
             Happened::Stored(unit, id, kept) => self.store_kept(&unit, id, kept),
+            Happened::Listens(unit, turn, number) => self.socket_kept(&unit, turn, number),
             Happened::Ends(ids) => self.stores_ended(ids),
         }
     }
@@ -300,6 +321,7 @@ impl Manager {
             }
         }
         self.adopt_stores();
+        self.adopt_users().await;
         for kept in std::mem::take(&mut self.triggers.left)
             .into_values()
             .flatten()

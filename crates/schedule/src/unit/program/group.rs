@@ -39,6 +39,11 @@ pub(crate) fn resources(settings: &Settings) -> Resources {
     all.cpu.cpus = list(settings, "AllowedCPUs");
     all.cpu.mems = list(settings, "AllowedMemoryNodes");
     all.io.max = rates(settings);
+    if settings.word("OOMPolicy") == Some("kill") {
+        // The kernel ends all of a group at once.
+        let file = "memory.oom.group".to_owned();
+        all.unified.insert(file, "1".to_owned());
+    }
     all
 }
 

@@ -148,24 +148,3 @@ fn what_is_missing_is_told_with_systemds_status() {
     }
     prepared("EnvironmentFile=-/nowhere\nExecStart=/bin/x", Phase::Start).unwrap();
 }
-
-#[test]
-fn folders_are_made_by_no_link() {
-    let place = std::env::temp_dir().join(format!("aurae-folders-{}", std::process::id()));
-    let place = place.canonicalize().unwrap_or(place);
-    std::fs::create_dir_all(place.join("else")).unwrap();
-    let at = |name: &str| place.join(name).to_str().unwrap().to_owned();
-    super::make_folder(&at("a/b"), 0o700, None).unwrap();
-    let mode = std::fs::metadata(at("a/b")).unwrap();
-    assert_eq!(
-        std::os::unix::fs::PermissionsExt::mode(&mode.permissions()) & 0o777,
-        0o700
-    );
-    std::os::unix::fs::symlink(at("else"), at("link")).unwrap();
-    // Neither the last step nor one on the way.
-    for path in ["link", "link/in"] {
-        super::make_folder(&at(path), 0o777, None).unwrap_err();
-    }
-    assert!(!place.join("else/in").exists());
-    std::fs::remove_dir_all(place).unwrap();
-}

@@ -21,6 +21,8 @@ pub(crate) use mounts::Folder;
 use shared::Shared;
 use wants::Wants;
 
+use super::dynamic::Dynamic;
+
 /// What a command gets beside its spec.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Confined {
@@ -33,17 +35,29 @@ pub(crate) struct Confined {
     pub(crate) no_new_privileges: bool,
 }
 
+/// What a unit has on the machine that its commands are to see.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Own<'a> {
+    pub(crate) folders: &'a [Folder],
+    /// Where what commands of its activation share is kept.
+    pub(crate) shared: &'a Path,
+    /// The user that it has for itself.
+    pub(crate) dynamic: Option<&'a Dynamic>,
+    /// The folder of its credentials.
+    pub(crate) credentials: Option<&'a str>,
+}
+
 /// Makes what is shared, and says what a command of a unit gets. Blocks.
 ///
 /// # Errors
 /// The status that systemd's process would have had, and why.
-pub(crate) fn of(
-    settings: &Settings,
-    folders: &[Folder],
-    shared: &Path,
-) -> Result<Confined, (u8, String)> {
+pub(crate) fn of(settings: &Settings, own: &Own<'_>) -> Result<Confined, (u8, String)> {
     let wants = Wants::of(settings);
-    let shared = Shared::of(shared, &wants)?;
+    let shared = Shared::of(own.shared, &wants)?;
+    let accounts = match own.dynamic.filter(|_| wants.root.is_none()) {
+        Some(user) => Some(shared::accounts(own.shared, user)?),
+        None => None,
+    };
     let filters = filters::filters(settings, &wants)
         .map_err(|error| (228, format!("the filter of system calls: {error}")))?;
     let joined = |field: &str| settings.text(field).map(|it| it.as_bytes().to_vec());
@@ -52,7 +66,7 @@ pub(crate) fn of(
     };
     let filtered = !filters.is_empty();
     let sandbox = Sandbox {
-        mounts: mounts::mounts(settings, &wants, folders, &shared),
+        mounts: mounts::mounts(settings, &wants, own, (&shared, accounts.as_ref())),
         network: joined("NetworkNamespacePath").or(path(shared.network.as_ref())),
         ipc: joined("IPCNamespacePath").or(path(shared.ipc.as_ref())),
         hostname: wants.protect_hostname,

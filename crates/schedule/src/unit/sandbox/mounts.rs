@@ -8,7 +8,8 @@ use units::value::{Bind, Value};
 
 use super::shared::Shared;
 use super::wants::{Home, System, Wants};
-use super::why;
+use super::{Own, why};
+use crate::unit::credentials::FOLDER;
 
 // `MOUNT_ATTR_*`.
 const READ_ONLY: u32 = 0x1;
@@ -55,8 +56,8 @@ struct Plan<'a> {
 pub(super) fn mounts(
     settings: &Settings,
     wants: &Wants,
-    folders: &[Folder],
-    shared: &Shared,
+    own: &Own<'_>,
+    (shared, accounts): (&Shared, Option<&[String; 2]>),
 ) -> Option<Mounts> {
     let mut plan = Plan {
         settings,
@@ -82,12 +83,22 @@ pub(super) fn mounts(
         || wants.private_mounts
         || settings.text("MountFlags").is_some();
     // Folders of the unit are exceptions to what is there; alone they are nothing.
-    plan.folders(wants, folders);
+    plan.folders(wants, own.folders);
+    if needed || accounts.is_some() {
+        plan.credentials(own.credentials);
+    }
+    for (target, source) in ["/etc/passwd", "/etc/group"]
+        .iter()
+        .zip(accounts.into_iter().flatten())
+    {
+        let kind = bind_of(source, false, true);
+        plan.add("DynamicUser", target, false, kind);
+    }
     let hidden = plan
         .entries
         .iter()
         .any(|it| matches!(it.kind, Kind::Temporary { .. }));
-    (needed || hidden).then(|| Mounts {
+    (needed || hidden || accounts.is_some()).then(|| Mounts {
         root: wants.root.as_ref().map(|it| it.clone().into_bytes()),
         propagation: spread,
         no_suid: settings.flag("NoNewPrivileges") == Some(true),
@@ -278,6 +289,22 @@ impl Plan<'_> {
                 self.bind(folder.field, &folder.target, &folder.source);
             } else {
                 self.add(folder.field, &folder.target, true, Kind::ReadWrite);
+            }
+        }
+    }
+
+    /// Nobody sees another unit's credentials, where it has a view of its own.
+    fn credentials(&mut self, own: Option<&str>) {
+        let field = "LoadCredential";
+        match own {
+            None => self.implied(field, &[FOLDER], Kind::Inaccessible),
+            Some(folder) => {
+                let kind = Kind::Temporary {
+                    options: options_of("mode=0755"),
+                    attributes: READ_ONLY | NO_SUID | NO_DEV | NO_EXEC,
+                };
+                self.add(field, FOLDER, false, kind);
+                self.add(field, folder, false, bind_of(folder, false, true));
             }
         }
     }

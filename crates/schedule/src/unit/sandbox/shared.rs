@@ -19,6 +19,7 @@ use kernel::namespace::{self, Namespaces};
 use rustix::fs::Mode;
 
 use super::wants::Wants;
+use crate::unit::dynamic::Dynamic;
 
 /// The beginning of the names of folders in `/tmp` and `/var/tmp`.
 const PREFIX: &str = "aurae-private-";
@@ -73,6 +74,27 @@ impl Shared {
         }
         Ok(shared)
     }
+}
+
+/// Copies of `/etc/passwd` and `/etc/group` that have a dynamic user's lines, too.
+///
+/// # Errors
+/// The status that systemd's process would have had, and why.
+pub(super) fn accounts(folder: &Path, user: &Dynamic) -> Result<[String; 2], (u8, String)> {
+    let write = |name: &str, text: String| -> io::Result<String> {
+        let (path, new) = (folder.join(name), folder.join(format!("{name}.new")));
+        fs::create_dir_all(folder)?;
+        let lock = fs::File::open(folder)?;
+        lock.lock()?;
+        fs::write(&new, text)?;
+        fs::set_permissions(&new, fs::Permissions::from_mode(0o644))?;
+        fs::rename(&new, &path)?;
+        Ok(path.display().to_string())
+    };
+    let read = |path| fs::read_to_string(path).unwrap_or_default();
+    let both = write("passwd", user.passwd(&read("/etc/passwd")))
+        .and_then(|passwd| Ok([passwd, write("group", user.groups(&read("/etc/group")))?]));
+    both.map_err(|error| (217, format!("DynamicUser=: {error}")))
 }
 
 /// A folder that is root's alone, with one in it that is everybody's. Its path.

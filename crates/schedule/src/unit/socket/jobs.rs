@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::select_all;
-use runtime::Extras;
 use rustix::net::SocketFlags;
 use tokio::io::Interest;
 use units::name::{UnitName, UnitType};
@@ -87,19 +86,15 @@ async fn run_one(
     let (files, rules, step) = (files.clone(), service.clone(), run.step);
     let told = told.clone();
     let resources = program::resources(&files.settings);
-    let prepared =
-        tokio::task::spawn_blocking(move || program::prepare(&files, &rules, step, &told)).await;
-    let ready = match prepared {
-        Ok(Ok(ready)) => ready,
+    let prepared = tokio::task::spawn_blocking(move || {
+        program::prepare(&files, &rules, step, &told)?.into_parts()
+    });
+    let (spec, extras) = match prepared.await {
+        Ok(Ok(parts)) => parts,
         Ok(Err(failure)) => return (Outcome::ExitCode, failure.words),
         Err(error) => return (Outcome::Failure, error.to_string()),
     };
-    let extras = Extras {
-        sandbox: ready.confined.sandbox,
-        devices: ready.confined.devices,
-        ..Extras::default()
-    };
-    match runs.begin(run, ready.spec, &resources, extras).await {
+    match runs.begin(run, spec, &resources, extras).await {
         Ok(object) => {
             let end = runs.end_of(&object).await;
             (end.outcome(service), format!("it ended with {end:?}"))
@@ -150,9 +145,23 @@ pub(crate) async fn open_all(
     Ok(all)
 }
 
+/// What has come of waiting.
+pub(crate) enum Came {
+    /// Something can be read.
+    Readable,
+    /// A connection was taken.
+    Connection(OwnedFd),
+    /// One waits, and can't be taken: the daemon or the machine has no descriptor or no memory for
+    /// it. Words.
+    Full(String),
+}
+
 /// Resolves when one of them can be read; with a connection where they accept. What can't be waited
 /// for (files of /proc) is left out; without any it never resolves.
-pub(crate) async fn wait_at(fds: Vec<OwnedFd>, accepts: bool) -> Result<Option<OwnedFd>, String> {
+///
+/// # Errors
+/// Words: nobody can be waited for any more.
+pub(crate) async fn wait_at(fds: Vec<OwnedFd>, accepts: bool) -> Result<Came, String> {
     let mut all = Vec::new();
     for fd in fds {
         if let Ok(watched) = runtime::watched::watch(fd, Interest::READABLE) {
@@ -167,20 +176,20 @@ pub(crate) async fn wait_at(fds: Vec<OwnedFd>, accepts: bool) -> Result<Option<O
         let (ready, at, _) = select_all(waiting).await;
         let mut ready = ready.map_err(|it| it.to_string())?;
         if !accepts {
-            return Ok(None);
+            return Ok(Came::Readable);
         }
         let Some(listener) = all.get(at) else {
             continue;
         };
         use rustix::io::Errno;
         match rustix::net::accept_with(listener.get_ref(), SocketFlags::CLOEXEC) {
-            Ok(connection) => return Ok(Some(connection)),
+            Ok(connection) => return Ok(Came::Connection(connection)),
             Err(Errno::AGAIN) => ready.clear_ready(),
             // The peer has gone already, or the network says something: not the listener's end.
             Err(error) if is_of_a_connection(error) => {}
-            Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
-                // Nothing can be taken now: it waits in the kernel's queue.
-                tokio::time::sleep(Duration::from_secs(1)).await;
+            // It waits in the kernel's queue.
+            Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)) => {
+                return Ok(Came::Full(error.to_string()));
             }
             Err(error) => return Err(format!("accept: {error}")),
         }

@@ -42,30 +42,22 @@ fn streams(settings: &Settings) -> [bool; 3] {
     [input, output, errors]
 }
 
-/// Whether a service is served by its standard streams (inetd's way).
-pub(crate) fn by_streams(settings: &Settings) -> bool {
-    streams(settings).contains(&true)
-}
-
 impl Passed {
     pub(crate) fn is_empty(&self) -> bool {
         self.sockets.is_empty() && self.stored.is_empty() && self.variables.is_empty()
     }
 
-    /// Puts it into a start.
+    /// Puts it into a start, beside what that gets already.
     ///
     /// # Errors
     /// Words: the streams are to be a socket, and there isn't exactly one.
     pub(crate) fn into_start(
         self,
-        spec: ExecutableSpec,
+        (spec, mut extras): (ExecutableSpec, Extras),
         settings: &Settings,
     ) -> Result<(ExecutableSpec, Extras), String> {
         let wanted = streams(settings);
-        let mut extras = Extras {
-            nonblocking: settings.flag("NonBlocking") == Some(true),
-            ..Extras::default()
-        };
+        extras.nonblocking = settings.flag("NonBlocking") == Some(true);
         if self.is_empty() && !wanted.contains(&true) {
             return Ok((spec, extras));
         }
@@ -118,12 +110,12 @@ mod tests {
         from_texts(&name, &[("/x", text.as_bytes())], &NoHost, &UtcOnly).settings
     }
 
-    fn spec() -> ExecutableSpec {
+    fn start() -> (ExecutableSpec, Extras) {
         let draft = Draft {
             argv: vec!["/bin/x".to_owned()],
             ..Draft::default()
         };
-        draft.try_into().unwrap()
+        (draft.try_into().unwrap(), Extras::default())
     }
 
     fn socket(name: &str) -> Descriptor {
@@ -159,19 +151,19 @@ mod tests {
             stored: vec![socket("s")],
             variables: vec![("REMOTE_ADDR".to_owned(), "::1".to_owned())],
         };
-        let (spec_of, extras) = passed().into_start(spec(), &settings("")).unwrap();
+        let (spec_of, extras) = passed().into_start(start(), &settings("")).unwrap();
         let names: Vec<&str> = extras.descriptors.iter().map(|it| &*it.name).collect();
         assert_eq!(names, ["a", "s"]);
         let draft: Draft = spec_of.into();
         assert_eq!(draft.env["REMOTE_ADDR"], "::1");
         let inetd = settings("StandardInput=socket");
-        let (_, extras) = passed().into_start(spec(), &inetd).unwrap();
+        let (_, extras) = passed().into_start(start(), &inetd).unwrap();
         assert_eq!((extras.descriptors.len(), extras.streams.len()), (1, 1));
-        let none = Passed::default().into_start(spec(), &inetd).unwrap_err();
+        let none = Passed::default().into_start(start(), &inetd).unwrap_err();
         assert!(none.contains("no socket"), "{none}");
         let mut two = passed();
         two.sockets.push(socket("b"));
-        let two = two.into_start(spec(), &inetd).unwrap_err();
+        let two = two.into_start(start(), &inetd).unwrap_err();
         assert!(two.contains("2 sockets"), "{two}");
     }
 }

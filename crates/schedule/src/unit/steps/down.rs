@@ -3,7 +3,7 @@
 //! its time, gets the final signal, and what is left then is left. Which processes a signal reaches
 //! is the driver's to find out; what its having reached any, or none, means is decided here.
 
-use units::service::Type;
+use units::service::{OomPolicy, Type};
 
 use super::service::{Effect, Sub, Turn, nanos};
 use super::{Outcome, Phase};
@@ -130,6 +130,44 @@ impl Turn<'_> {
             }
             _ => {}
         }
+    }
+
+    /// systemd.service(5), OOMPolicy=.
+    pub(super) fn out_of_memory(&mut self) {
+        let kills = match self.rules.service.oom_policy {
+            OomPolicy::Continue => return,
+            OomPolicy::Stop => false,
+            OomPolicy::Kill => true,
+        };
+        match self.state.sub {
+            Sub::Dead | Sub::Failed | Sub::AutoRestart => {}
+            Sub::StopPost | Sub::FinalSigterm | Sub::FinalSigkill | Sub::StopSigkill => {
+                self.put(Outcome::OomKill);
+            }
+            // The kernel is ending the others: they are waited for.
+            _ if kills => {
+                self.put(Outcome::OomKill);
+                self.state.watchdog = None;
+                self.last_signal(Sub::StopSigkill);
+            }
+            Sub::Condition | Sub::StartPre | Sub::Start | Sub::StartPost => {
+                self.fail(Outcome::OomKill);
+            }
+            Sub::Running | Sub::Exited | Sub::Reload | Sub::ReloadSignal | Sub::ReloadNotify => {
+                self.put(Outcome::OomKill);
+                self.stop_of_itself();
+            }
+            Sub::Stop | Sub::StopWatchdog | Sub::StopSigterm => self.put(Outcome::OomKill),
+        }
+    }
+
+    /// Runs `ExecStop=` of what is up, without anybody's having asked for it.
+    fn stop_of_itself(&mut self) {
+        if let Some(control) = self.state.control.take() {
+            self.effects.push(Effect::End(control.step));
+        }
+        self.state.watchdog = None;
+        self.enter(Phase::Stop);
     }
 
     pub(super) fn given_up(&mut self) {

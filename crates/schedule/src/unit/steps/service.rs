@@ -43,6 +43,10 @@ pub(crate) enum Event {
     Gone,
     /// It says something of itself.
     Said(Said),
+    /// Its name on the bus has an owner, or has none.
+    Named(bool),
+    /// The kernel has ended a process of it for want of memory.
+    OutOfMemory,
     /// Time has passed.
     Time,
     /// What was to start it again can't: it waits no more.
@@ -137,6 +141,8 @@ pub(crate) fn advance(rules: Rules<'_>, state: &mut State, event: Event, now: u6
         Event::Signalled(reached) => turn.signalled(reached),
         Event::Gone => turn.gone(),
         Event::Said(said) => turn.said(said),
+        Event::Named(owned) => turn.named(owned),
+        Event::OutOfMemory => turn.out_of_memory(),
         Event::Time => turn.time(),
         Event::GivenUp => turn.given_up(),
     }
@@ -233,7 +239,7 @@ impl Turn<'_> {
         if self.state.result != Outcome::Success {
             return self.signal(Sub::StopSigterm, false);
         }
-        if self.state.main.is_some() {
+        if self.state.main.is_some() && self.is_named() {
             self.state.sub = Sub::Running;
             self.arm(self.rules.service.runtime_max);
         } else if self.rules.service.ends_with_group && !self.state.emptied {
@@ -261,8 +267,29 @@ impl Turn<'_> {
             self.rules.service.kind,
             Type::Simple | Type::Idle | Type::Exec | Type::Forking
         );
-        if starts && begun {
+        // Its name may have been there before it: somebody else's, or by a command before it.
+        let named = self.rules.service.kind == Type::Dbus && self.state.named;
+        if starts && (begun || named) {
             self.started();
+        }
+    }
+
+    /// Its name has an owner, where it needs one.
+    fn is_named(&self) -> bool {
+        self.rules.service.kind != Type::Dbus || self.state.named
+    }
+
+    /// systemd.service(5), `Type=dbus`: it has started with its name, and is over without it.
+    fn named(&mut self, owned: bool) {
+        self.state.named = owned;
+        if self.rules.service.kind != Type::Dbus {
+            return;
+        }
+        let begun = self.state.main.is_some_and(|it| it.begun);
+        match (self.state.sub, owned) {
+            (Sub::Start, true) if begun => self.started(),
+            (Sub::Running, false) => self.up(),
+            _ => {}
         }
     }
 

@@ -135,6 +135,8 @@ pub(crate) struct State {
     pub(crate) watchdog_every: Option<u64>,
     /// When the reload that goes on, or was last, was asked for.
     pub(crate) reload_begun: u64,
+    /// Its name on the bus has an owner (`BusName=`).
+    pub(crate) named: bool,
     /// Nothing of it is left since its main process has ended (`ExitType=cgroup`).
     pub(crate) emptied: bool,
 }

@@ -805,3 +805,71 @@ mod timers {
         assert_eq!(state.next_boot, Some(16 * SECOND));
     }
 }
+
+#[test]
+fn a_service_of_the_bus_has_started_with_its_name_and_is_over_without_it() {
+    // systemd.service(5), Type=dbus.
+    let text = "Type=dbus\nBusName=org.x.y\nExecStart=/bin/x";
+    let started = |first: Event, second: Event| {
+        let mut story = Story::of(text);
+        story.happens(Event::Start);
+        story.happens(first);
+        assert_eq!(story.is().0, "start");
+        story.happens(second);
+        story
+    };
+    let (begun, named) = (Event::Began(at(Phase::Start, 0)), Event::Named(true));
+    assert_eq!(started(begun, named).is().0, "running");
+    // Its name was there already.
+    let mut story = started(named, begun);
+    assert_eq!(story.is().0, "running");
+    assert_eq!(story.happens(Event::Named(false)), [Effect::Kill(false)]);
+    assert_eq!(story.is(), ("stop-sigterm", "success"));
+    // It ended before it had it.
+    let mut story = Story::of(text);
+    story.happens(Event::Start);
+    story.begins(Phase::Start);
+    story.happens(Event::Named(false));
+    story.ends(Phase::Start, 0);
+    assert_eq!(story.is(), ("stop-sigterm", "protocol"));
+    // Other types don't mind.
+    let mut other = Story::of("Type=simple\nBusName=org.x.y\nExecStart=/bin/x");
+    other.happens(Event::Start);
+    other.begins(Phase::Start);
+    other.happens(Event::Named(false));
+    assert_eq!(other.is().0, "running");
+}
+
+#[test]
+fn memory_that_runs_out_is_as_the_policy_says() {
+    // systemd.service(5), OOMPolicy=.
+    let running = |policy: &str| {
+        let mut story = Story::of(&format!("ExecStart=/x\nExecStop=/t\nOOMPolicy={policy}"));
+        story.happens(Event::Start);
+        story.begins(Phase::Start);
+        let effects = story.happens(Event::OutOfMemory);
+        (story.is(), effects)
+    };
+    assert_eq!(running("continue"), (("running", "success"), vec![]));
+    assert_eq!(
+        running("stop"),
+        (("stop", "oom-kill"), vec![run(Phase::Stop)])
+    );
+    assert_eq!(
+        running("kill"),
+        (("stop-sigkill", "oom-kill"), vec![Effect::KillNow])
+    );
+    // It is a failure also where the main process ends well.
+    let mut story = Story::of("ExecStart=/x\nRestart=on-failure");
+    story.happens(Event::Start);
+    story.begins(Phase::Start);
+    story.happens(Event::OutOfMemory);
+    story.ends(Phase::Start, 0);
+    story.happens(Event::Signalled(false));
+    assert_eq!(story.state.result, Outcome::OomKill);
+    let mut early = Story::of("Type=oneshot\nExecStart=/x");
+    early.happens(Event::Start);
+    early.begins(Phase::Start);
+    early.happens(Event::OutOfMemory);
+    assert_eq!(early.is(), ("stop-sigterm", "oom-kill"));
+}

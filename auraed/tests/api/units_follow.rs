@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Jobs that nobody asks for, jobs that take too long, what a unit's end does to the machine, and
+//! whose processes a signal reaches.
+
+use std::time::{Duration, Instant};
+
+use api::schedule::v0 as wire;
+use api::status::from_status;
+
+use crate::caller::Person;
+use crate::units::{Machine, job, start, status, stop, units, until};
+
+#[tokio::test]
+async fn what_nobody_needs_stops_and_what_is_upheld_comes_back() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    let administrator = machine.node.administrator().await;
+    machine.unit(
+        "helper.service",
+        "[Unit]\nStopWhenUnneeded=yes\n[Service]\nExecStart=/bin/sleep 1000\n",
+    );
+    for name in ["one", "two"] {
+        machine.unit(
+            &format!("{name}.service"),
+            "[Unit]\nWants=helper.service\nAfter=helper.service\n[Service]\n\
+             ExecStart=/bin/sleep 1000\n",
+        );
+    }
+    start(&administrator, "one").await;
+    start(&administrator, "two").await;
+    until(&administrator, "helper", "up", |it| it.sub == "running").await;
+    stop(&administrator, "one").await;
+    assert_eq!(status(&administrator, "helper").await.sub, "running");
+    stop(&administrator, "two").await;
+    until(&administrator, "helper", "down", |it| it.sub == "dead").await;
+    // Started by itself nobody needs it either.
+    start(&administrator, "helper").await;
+    until(&administrator, "helper", "down again", |it| {
+        it.sub == "dead" && it.activation == 2
+    })
+    .await;
+    machine.unit("keeper.target", "[Unit]\nUpholds=kept.service\n");
+    machine.service("kept.service", "ExecStart=/bin/sleep 1000");
+    start(&administrator, "keeper.target").await;
+    let up = until(&administrator, "kept", "up", |it| it.sub == "running").await;
+    stop(&administrator, "kept").await;
+    let again = until(&administrator, "kept", "up again", |it| it.sub == "running").await;
+    assert_eq!(again.activation, up.activation + 1);
+    stop(&administrator, "keeper.target").await;
+    stop(&administrator, "kept").await;
+    assert_eq!(status(&administrator, "kept").await.active, "inactive");
+    machine.node.stop();
+}
+
+#[tokio::test]
+async fn what_is_upheld_and_fails_at_once_is_left_after_a_while() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    let administrator = machine.node.administrator().await;
+    machine.unit("keeper.target", "[Unit]\nUpholds=broken.service\n");
+    machine.unit(
+        "broken.service",
+        "[Unit]\nStartLimitIntervalSec=0\n[Service]\nType=oneshot\n\
+         ExecStart=/bin/sh -c 'echo run >> OUT; exit 1'\n",
+    );
+    start(&administrator, "keeper.target").await;
+    let left = until(&administrator, "broken", "left", |it| {
+        it.message.contains("that came 16 times within 10s")
+    });
+    left.await;
+    let runs = machine.out().len();
+    assert!((16..=18).contains(&runs), "{runs}");
+    machine.node.stop();
+}
+
+#[tokio::test]
+async fn a_job_that_takes_too_long_is_given_up_and_its_unit_is_not() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    let administrator = machine.node.administrator().await;
+    machine.unit(
+        "slow.service",
+        "[Unit]\nJobRunningTimeoutSec=1\nJobTimeoutAction=reboot\n[Service]\nType=oneshot\n\
+         RemainAfterExit=yes\nExecStart=/bin/sh -c 'sleep 3; echo slow >> OUT'\n",
+    );
+    let begun = Instant::now();
+    assert_eq!(start(&administrator, "slow").await.result, "timeout");
+    assert!(begun.elapsed() < Duration::from_millis(2_900));
+    let now = status(&administrator, "slow").await;
+    assert_eq!((&*now.active, now.job_id), ("activating", 0));
+    let words = "its start job took too long; JobTimeoutAction=reboot was not done";
+    assert!(now.message.starts_with(words), "{}", now.message);
+    until(&administrator, "slow", "done", |it| it.sub == "exited").await;
+    assert_eq!(machine.out(), ["slow"]);
+    // A job that waits for another one's is late, too.
+    machine.unit(
+        "waits.service",
+        "[Unit]\nJobTimeoutSec=1\nAfter=never.service\nWants=never.service\n[Service]\n\
+         ExecStart=/bin/sleep 1000\n",
+    );
+    machine.service("never.service", "Type=oneshot\nExecStart=/bin/sleep 1000");
+    assert_eq!(start(&administrator, "waits").await.result, "timeout");
+    assert_eq!(status(&administrator, "waits").await.active, "inactive");
+    machine.node.stop();
+}
+
+#[tokio::test]
+async fn what_a_unit_would_do_to_the_machine_is_said_where_the_node_is_not_its_init() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    let administrator = machine.node.administrator().await;
+    machine.unit(
+        "fails.service",
+        "[Unit]\nFailureAction=reboot-force\n[Service]\nType=oneshot\nExecStart=/bin/false\n",
+    );
+    machine.unit(
+        "ends.service",
+        "[Unit]\nSuccessAction=poweroff\n[Service]\nType=oneshot\nExecStart=/bin/true\n",
+    );
+    machine.unit(
+        "often.service",
+        "[Unit]\nStartLimitAction=exit\nStartLimitBurst=1\nStartLimitIntervalSec=100\n[Service]\n\
+         Type=oneshot\nExecStart=/bin/true\n",
+    );
+    for (name, words) in [
+        ("fails", "FailureAction=reboot-force was not done"),
+        ("ends", "SuccessAction=poweroff was not done"),
+    ] {
+        start(&administrator, name).await;
+        let said = status(&administrator, name).await;
+        assert!(said.message.contains(words), "{name}: {}", said.message);
+    }
+    assert_eq!(start(&administrator, "often").await.result, "done");
+    assert_eq!(start(&administrator, "often").await.result, "failed");
+    let said = status(&administrator, "often").await;
+    assert_eq!(said.result, "start-limit-hit");
+    assert!(
+        said.message.contains("StartLimitAction=exit was not done"),
+        "{}",
+        said.message
+    );
+    machine.node.stop();
+}
+
+async fn signalled(person: &Person, name: &str, whom: wire::UnitKillWhom) -> Result<(), String> {
+    let request = wire::KillUnitRequest {
+        name: name.to_owned(),
+        signal: "USR1".to_owned(),
+        whom: whom.into(),
+        ..Default::default()
+    };
+    let sent = units(person).kill_unit(request).await;
+    sent.map(drop).map_err(|it| from_status(&it).message)
+}
+
+#[tokio::test]
+async fn a_signal_reaches_those_whom_it_is_for() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    let administrator = machine.node.administrator().await;
+    let who =
+        |name: &str| format!("trap \"echo {name} >> OUT\" USR1; while true; do sleep 0.05; done");
+    machine.service(
+        "web.service",
+        &format!(
+            "ExecStart=/bin/sh -c '({}) & {}'\nExecReload=/bin/sh -c '{}'",
+            who("child"),
+            who("main"),
+            who("control")
+        ),
+    );
+    start(&administrator, "web").await;
+    // A shell sets its trap some time after it was executed.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    use wire::UnitKillWhom::{All, Control, Main};
+    let heard = async |expected: &[&str]| {
+        let begun = Instant::now();
+        loop {
+            let mut out = machine.out();
+            out.sort();
+            if out == expected {
+                return std::fs::remove_file(machine.at("out")).unwrap();
+            }
+            assert!(begun.elapsed() < Duration::from_secs(20), "{out:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    signalled(&administrator, "web", Main).await.unwrap();
+    heard(&["main"]).await;
+    let none = signalled(&administrator, "web", Control).await.unwrap_err();
+    assert!(none.contains("no command beside it"), "{none}");
+    let reload = wire::UnitJobRequest {
+        no_wait: true,
+        ..job("web")
+    };
+    units(&administrator).reload_unit(reload).await.unwrap();
+    until(&administrator, "web", "reloading", |it| it.sub == "reload").await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    signalled(&administrator, "web", Control).await.unwrap();
+    heard(&["control"]).await;
+    signalled(&administrator, "web", All).await.unwrap();
+    heard(&["child", "control", "main"]).await;
+    machine.node.stop();
+}
