@@ -47,6 +47,7 @@ mod table;
 mod tenants;
 mod unit_sandbox;
 mod units;
+mod units_end;
 mod withdrawn;
 
 use std::io::{BufRead, BufReader};

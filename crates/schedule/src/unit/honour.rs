@@ -12,7 +12,7 @@ use units::verify::verify;
 use super::socket::pass::by_streams;
 
 /// The fields under which `units::table` keeps what is honoured whatever its value.
-const HONOURED: [&str; 226] = [
+const HONOURED: [&str; 233] = [
     // [Unit]
     "Description",
     "Documentation",
@@ -132,6 +132,14 @@ const HONOURED: [&str; 226] = [
     // [Path]
     "Watches",
     "MakeDirectory",
+    // [Mount], [Swap]
+    "What",
+    "Where",
+    "Options",
+    "SloppyOptions",
+    "LazyUnmount",
+    "ReadWriteOnly",
+    "ForceUnmount",
     // systemd.exec(5)
     "WorkingDirectory",
     "User",
@@ -307,7 +315,7 @@ fn unsupported(unit: &Unit) -> Vec<Finding> {
     {
         found.push(error(directive, message));
     }
-    if matches!(kind, UnitType::Automount | UnitType::Swap) {
+    if kind == UnitType::Automount {
         found.push(error(
             "",
             format!("{kind} units are not run yet; it is not started"),

@@ -119,9 +119,9 @@ const FOLDERS: [(&str, &str); 4] = [
     ("ConfigurationDirectory", "/etc"),
 ];
 
-/// systemd.unit(5), RequiresMountsFor=: requires and follows every mount on the way to a path.
-fn mounts(edges: &mut Collected<'_>, others: &[&Unit]) {
-    let settings = &edges.unit.settings;
+/// The paths that a unit needs.
+fn needed_paths(unit: &Unit) -> Vec<String> {
+    let settings = &unit.settings;
     let mut paths: Vec<String> = Vec::new();
     for field in ["RequiresMountsFor", "WorkingDirectory"] {
         let all = settings
@@ -141,12 +141,12 @@ fn mounts(edges: &mut Collected<'_>, others: &[&Unit]) {
     if settings.flag("PrivateTmp") == Some(true) {
         paths.extend(["/tmp".to_owned(), "/var/tmp".to_owned()]);
     }
-    let own = of_unit(edges.unit);
+    let own = of_unit(unit);
     if let Some(parent) = own.as_deref().and_then(|it| it.rsplit_once('/')) {
         let parent = if parent.0.is_empty() { "/" } else { parent.0 };
         paths.push(parent.to_owned());
     }
-    if edges.unit.kind() == UnitType::Mount
+    if unit.kind() == UnitType::Mount
         && let Some(what) = settings.text("What").filter(|it| it.starts_with('/'))
         && !what.starts_with("/dev/")
     {
@@ -155,8 +155,22 @@ fn mounts(edges: &mut Collected<'_>, others: &[&Unit]) {
     if let Some(Value::Watches(watches)) = settings.get("Watches") {
         paths.extend(watches.iter().map(|(_, path)| path.clone()));
     }
+    paths
+}
+
+/// The mount units of which there may be some on the way to what a unit needs: to be loaded with it
+/// where they have files.
+pub fn mounts_on_the_way(unit: &Unit) -> BTreeSet<UnitName> {
+    let paths = needed_paths(unit);
+    let prefixes = paths.iter().flat_map(|path| prefixes(path));
+    let mounts = prefixes.filter_map(|it| of_path(&it, UnitType::Mount));
+    mounts.filter(|it| *it != unit.id).collect()
+}
+
+/// systemd.unit(5), RequiresMountsFor=: requires and follows every mount on the way to a path.
+fn mounts(edges: &mut Collected<'_>, others: &[&Unit]) {
     let known: BTreeSet<&UnitName> = others.iter().flat_map(|it| it.names.iter()).collect();
-    for path in paths {
+    for path in needed_paths(edges.unit) {
         for prefix in prefixes(&path) {
             let mount = of_path(&prefix, UnitType::Mount);
             if let Some(mount) = mount.filter(|it| known.contains(it)) {

@@ -23,6 +23,7 @@ use units::value::Value;
 
 use super::accounts::{self, User};
 use super::honour::as_user;
+use super::mount;
 use super::sandbox::{self, Confined, Folder};
 use super::steps::{End, Outcome, Phase, Step};
 
@@ -92,7 +93,7 @@ pub(crate) fn prepare(
     told: &Told,
 ) -> Result<Ready, Failure> {
     let settings = &unit.settings;
-    let commands = settings.commands(step.phase.directive_of(unit.kind()));
+    let commands = mount::commands(unit, step.phase);
     let command = commands.get(step.index);
     let command = command.ok_or_else(|| failure(203, "there is no such command"))?;
     let account = Account::of(settings)?;
