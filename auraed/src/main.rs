@@ -14,6 +14,7 @@ mod cell_network;
 mod config;
 mod daemon;
 mod declared;
+mod first;
 mod host;
 mod images;
 mod journal;

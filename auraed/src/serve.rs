@@ -36,8 +36,8 @@ use crate::rpc::deadline::DefaultDeadline;
 use crate::rpc::node::ShutdownMode;
 use crate::rpc::server::Services;
 use crate::{
-    actions, boot, capacity, declared, host, images, journal, listen, meters, net, other_cron,
-    pods, reserve, rpc, schedules, telemetry, units,
+    actions, boot, capacity, declared, first, host, images, journal, listen, meters, net,
+    other_cron, pods, reserve, rpc, schedules, telemetry, units,
 };
 
 /// The version that init gets, for its messages.
@@ -283,7 +283,8 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
     keep_network(config, &daemon, &mut beside);
     let identity = parts.identity.clone();
     beside.spawn(async move { identity.keep_certificates().await });
-    beside.spawn(pods::end_first(parts.pods.clone(), parts.node_init.clone()));
+    let (pods, units) = (parts.pods.clone(), parts.units.clone());
+    beside.spawn(first::end_first(pods, units, parts.node_init.clone()));
     declared::keep(config, &parts.schedules, &parts.identity, &mut beside);
     beside.spawn(keep_heap_small());
     if parts.images.are_open() {
@@ -385,7 +386,13 @@ fn listen_options(config: &Config, connections: Pool) -> listen::Options {
 fn keep_network(config: &Config, daemon: &Arc<Daemon>, beside: &mut JoinSet<()>) {
     use crate::net::config::Manage;
     let ours = match config.network.manage {
-        Manage::Auto => daemon.welcome.role == Role::Machine,
+        Manage::Auto => match units::of_network(config, daemon.welcome.role) {
+            Some(service) => {
+                tracing::info!(service, "the network is another one's");
+                false
+            }
+            None => daemon.welcome.role == Role::Machine,
+        },
         Manage::Always => true,
         Manage::Never => false,
     };

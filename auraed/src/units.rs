@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Wires the unit manager to the node. Called by `serve`.
+//! Wires the unit manager to the node, and says whether the node runs units at all. Called by
+//! `serve`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,13 +9,68 @@ use anyhow::Context;
 use identity::Identity;
 use init::protocol::{Role, Welcome};
 use runtime::Runtime;
-use schedule::unit::{Folders, SYSTEM, Settings, Units};
+use schedule::unit::{Folders, Generators, ROWS, SYSTEM, Settings, Units};
 use store::Store;
 
-use crate::config;
+use crate::config::{self, Switch};
 use crate::host;
 
-/// Starts it where the configuration asks for it.
+/// What says that a disk is one of systemd's packages.
+const OF_SYSTEMD: &str = "/lib/systemd/system/multi-user.target";
+/// What says to programs and maintainer scripts that units are run here (sd_booted(3)).
+const BOOTED: &str = "/run/systemd/system";
+/// The first folder of packages' units: what is in front of it is administrators'.
+const OF_PACKAGES: &str = "/usr/local/lib/systemd/system";
+
+/// Whether the node runs units.
+fn are_run(switch: Switch, role: Role) -> bool {
+    match switch {
+        Switch::On => true,
+        Switch::Off => false,
+        Switch::Auto => role == Role::Machine && Path::new(OF_SYSTEMD).exists(),
+    }
+}
+
+/// systemd's folders; as PID 1 of a machine with our rows of systemd's own units.
+fn system(role: Role) -> Vec<String> {
+    let mut paths = SYSTEM.map(str::to_owned).to_vec();
+    let at = paths.iter().position(|it| it == OF_PACKAGES);
+    if let (Some(at), Role::Machine) = (at, role) {
+        paths.insert(at, ROWS.to_owned());
+    }
+    paths
+}
+
+/// Services that manage a machine's network, where they are enabled.
+const NETWORKS: [&str; 3] = [
+    "systemd-networkd.service",
+    "NetworkManager.service",
+    "networking.service",
+];
+
+/// Which service of the disk manages the machine's network: then the daemon doesn't.
+pub(crate) fn of_network(config: &config::Config, role: Role) -> Option<&'static str> {
+    let folder = config.units.persistent.as_path();
+    are_run(config.units.enabled, role)
+        .then(|| enabled_of(folder, &NETWORKS))
+        .flatten()
+}
+
+/// The first of these services that a target wants, by links of an administrator's folder.
+fn enabled_of(folder: &Path, services: &[&'static str]) -> Option<&'static str> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let wants = entries.map(|it| it.path());
+    let wants: Vec<_> = wants
+        .filter(|it| it.extension().is_some_and(|it| it == "wants"))
+        .collect();
+    let is_wanted = |service: &&&'static str| {
+        let mut links = wants.iter().map(|folder| folder.join(service));
+        links.any(|link| link.symlink_metadata().is_ok())
+    };
+    services.iter().find(is_wanted).copied()
+}
+
+/// Starts it where the configuration asks for it, or a machine's disk has units.
 pub(crate) fn start(
     config: &config::Config,
     welcome: &Welcome,
@@ -25,12 +81,16 @@ pub(crate) fn start(
     let run = &config.paths.run;
     let bound = config.shutdown.bound.0;
     let config = &config.units;
-    if !config.enabled {
+    if !are_run(config.enabled, welcome.role) {
         return Ok(Units::off());
+    }
+    let is_machines = config.paths.is_empty() && welcome.role == Role::Machine;
+    if is_machines && let Err(error) = std::fs::create_dir_all(BOOTED) {
+        tracing::error!(%error, "{BOOTED}: packages will not start what they install");
     }
     let text = |path: &Path| path.display().to_string();
     let paths = match config.paths.is_empty() {
-        true => SYSTEM.map(str::to_owned).to_vec(),
+        true => system(welcome.role),
         false => {
             // That of transient units is beside that of links until the next reboot.
             let beside = config.runtime.parent().unwrap_or(Path::new("/run/systemd"));
@@ -51,6 +111,7 @@ pub(crate) fn start(
             persistent: text(&config.persistent),
             runtime: text(&config.runtime),
         },
+        generators: is_machines.then(|| Generators::of_machine(run)),
         first,
         boot_id: host::boot_id(),
         run: run.join("sandboxes"),
@@ -60,4 +121,35 @@ pub(crate) fn start(
         bound,
     };
     Units::start(settings, store.clone(), identity.clone(), runtime.clone()).context("the units")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_that_is_enabled_has_the_network() {
+        let folder = tempfile::tempdir().unwrap();
+        let found = || enabled_of(folder.path(), &NETWORKS);
+        let wants = folder.path().join("multi-user.target.wants");
+        std::fs::create_dir(&wants).unwrap();
+        std::fs::write(folder.path().join("NetworkManager.service"), "").unwrap();
+        assert_eq!(found(), None);
+        let link = wants.join("systemd-networkd.service");
+        std::os::unix::fs::symlink("/lib/systemd/system/systemd-networkd.service", link).unwrap();
+        assert_eq!(found(), Some("systemd-networkd.service"));
+    }
+
+    #[test]
+    fn units_are_run_where_somebody_says_so_and_never_beside_another_init_by_themselves() {
+        assert!(are_run(Switch::On, Role::Service));
+        assert!(!are_run(Switch::Off, Role::Machine));
+        assert!(!are_run(Switch::Auto, Role::Service));
+        assert!(!are_run(Switch::Auto, Role::Container));
+        // Rows of systemd's own units are in front of packages, behind administrators.
+        let paths = system(Role::Machine);
+        let at = |wanted: &str| paths.iter().position(|it| it == wanted);
+        assert!(at("/etc/systemd/system") < at(ROWS) && at(ROWS) < at("/lib/systemd/system"));
+        assert!(!system(Role::Service).iter().any(|it| it == ROWS));
+    }
 }

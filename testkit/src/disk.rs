@@ -45,6 +45,50 @@ trap 'umount "$1/mnt"' EXIT
 mke2fs -q -t ext4 -L aurae -E root_owner=0:0 -d "$1/mnt" "$2" "$3"
 "#;
 
+/// What a disk has that is booted with its services: well-known servers
+/// that need no configuration, as their packages install them.
+const SERVICES: &str = "bash,busybox-static,chrony,cron,curl,dbus,e2fsprogs,iproute2,kmod,logrotate,\
+    mount,nginx-light,openssh-server,procps,rsyslog,systemd-sysv,udev";
+
+/// The same as [`FINISH`], with what an installer would leave: an fstab, a swap file, links of the
+/// client's other names in front of the originals.
+const FINISH_SERVICES: &str = r#"
+set -e
+echo debian > "$1/etc/hostname"
+: > "$1/etc/machine-id"
+rm -f "$1/etc/resolv.conf" "$1"/etc/ssh/ssh_host_ecdsa_key* "$1"/etc/ssh/ssh_host_rsa_key*
+rm -rf "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/*.bin
+chroot "$1" passwd -q -d root
+mkdir -p "$1/etc/aurae" "$1/usr/local/lib/aurae-testbed" "$1/srv/data" "$1/srv/bound"
+echo bound > "$1/srv/data/file"
+cat > "$1/etc/fstab" <<'TABLE'
+LABEL=aurae  /             ext4   errors=remount-ro                             0 1
+tmpfs        /srv/scratch  tmpfs  size=16m,mode=1777                            0 0
+/srv/data    /srv/bound    none   bind                                          0 0
+/dev/absent  /srv/absent   ext4   nofail,x-systemd.device-timeout=2s            0 2
+/swap        none          swap   sw                                            0 0
+TABLE
+# A file for swapping has no holes.
+head -c 33554432 /dev/urandom > "$1/swap"
+chmod 600 "$1/swap"
+mkswap -q "$1/swap"
+for name in systemctl journalctl systemd-run systemd-analyze shutdown reboot poweroff halt; do
+    ln -s aurae "$1/usr/local/bin/$name"
+done
+mkdir -p "$1/mnt"
+mount --bind "$1" "$1/mnt"
+trap 'umount "$1/mnt"' EXIT
+mke2fs -q -t ext4 -L aurae -E root_owner=0:0 -d "$1/mnt" "$2" "$3"
+"#;
+
+/// What a disk is made of.
+struct Recipe {
+    /// Of its file.
+    name: &'static str,
+    packages: &'static str,
+    finish: &'static str,
+}
+
 /// A file to put on a disk.
 #[derive(Clone, Debug)]
 pub struct Copy {
@@ -87,31 +131,62 @@ pub fn fingerprint(path: &Path) -> Result<String> {
 /// # Errors
 /// When mmdebstrap or mke2fs fails.
 pub fn debian(folder: &Path) -> Result<PathBuf> {
-    let disk = folder.join("debian.raw");
-    let recipe = folder.join("debian.recipe");
+    make(
+        folder,
+        &Recipe {
+            name: "debian",
+            packages: PACKAGES,
+            finish: FINISH,
+        },
+    )
+}
+
+/// The Debian with services in `folder`, as an installer leaves it, made on first use.
+///
+/// # Errors
+/// When mmdebstrap or mke2fs fails.
+pub fn debian_with_services(folder: &Path) -> Result<PathBuf> {
+    make(
+        folder,
+        &Recipe {
+            name: "services",
+            packages: SERVICES,
+            finish: FINISH_SERVICES,
+        },
+    )
+}
+
+fn make(folder: &Path, made: &Recipe) -> Result<PathBuf> {
+    let Recipe {
+        name,
+        packages,
+        finish,
+    } = made;
+    let disk = folder.join(format!("{name}.raw"));
+    let recipe = folder.join(format!("{name}.recipe"));
     let suite = suite()?;
-    let wanted = format!("{suite}\n{PACKAGES}\n{SIZE}\n{FINISH}");
+    let wanted = format!("{suite}\n{packages}\n{SIZE}\n{finish}");
     if disk.is_file() && fs::read_to_string(&recipe).is_ok_and(|had| had == wanted) {
         return Ok(disk);
     }
     println!("vm: making a Debian root disk (once; about a minute)");
     fs::create_dir_all(folder)?;
     let folder = folder.canonicalize()?;
-    let scratch = folder.join(format!("debian.{}", std::process::id()));
-    let finish = format!("{scratch}.sh", scratch = scratch.display());
-    fs::write(&finish, FINISH)?;
+    let scratch = folder.join(format!("{name}.{}", std::process::id()));
+    let script = format!("{scratch}.sh", scratch = scratch.display());
+    fs::write(&script, finish)?;
     let mut make = Command::new("mmdebstrap");
-    make.args(["--variant=minbase", "--format=null", "--include", PACKAGES]);
+    make.args(["--variant=minbase", "--format=null", "--include", packages]);
     for unused in ["doc", "man", "locale", "info"] {
         make.arg(format!("--dpkgopt=path-exclude=/usr/share/{unused}/*"));
     }
     make.arg(format!(
-        "--customize-hook=sh {finish} \"$1\" {} {SIZE}",
+        "--customize-hook=sh {script} \"$1\" {} {SIZE}",
         scratch.display()
     ));
     make.args([&suite, "-"]).args(sources()?);
     let made = exec::read(&mut make);
-    let _ = fs::remove_file(&finish);
+    let _ = fs::remove_file(&script);
     if let Err(error) = made {
         let _ = fs::remove_file(&scratch);
         return Err(error);

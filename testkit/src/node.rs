@@ -63,10 +63,14 @@ pub struct Options {
     pub kernel: Option<PathBuf>,
     /// A disk instead of Debian's; the files are put into a copy of it.
     pub disk: Option<PathBuf>,
+    /// Debian with services instead, as an installer leaves it.
+    pub services: bool,
     /// Files that are copied onto the root disk.
     pub copies: Vec<Copy>,
     /// Words on top of the kernel's command line.
     pub append: String,
+    /// Whether the disk's units are run; otherwise the node has nothing but what a story begins.
+    pub units: bool,
     /// What the node runs once it serves; empty: nothing.
     pub run: String,
     /// True: [`Node::comes_back`] boots the node again after its reboot, on the disk it left.
@@ -82,8 +86,10 @@ impl Default for Options {
             memory_mib: 1024,
             kernel: None,
             disk: None,
+            services: false,
             copies: Vec::new(),
             append: String::new(),
+            units: false,
             run: AGENT.into(),
             reboots: false,
             off: "exec aurae node shutdown".into(),
@@ -134,12 +140,20 @@ impl Bed {
         };
         let mut files = self.files.clone();
         files.extend(options.copies.iter().cloned());
-        let base = options.disk.as_ref().unwrap_or(&self.debian);
-        let disk = disk::with_files(&self.folder, base, &files)?;
+        let base = match (&options.disk, options.services) {
+            (Some(disk), _) => disk.clone(),
+            (None, true) => disk::debian_with_services(&self.folder)?,
+            (None, false) => self.debian.clone(),
+        };
+        let disk = disk::with_files(&self.folder, &base, &files)?;
         let initramfs = initramfs::cached(&self.folder, &self.daemon, &kernel)?;
-        let mut append = String::from("console=ttyS0 root=/dev/vda rw quiet panic=1");
+        let mode = if options.services { "ro" } else { "rw" };
+        let mut append = format!("console=ttyS0 root=/dev/vda {mode} quiet panic=1");
         if !options.run.is_empty() {
             append.push_str(&format!(" aurae.boot.run={}", options.run));
+        }
+        if !options.units {
+            append.push_str(" aurae.units.enabled=false");
         }
         append.push(' ');
         append.push_str(&options.append);

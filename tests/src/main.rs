@@ -10,6 +10,7 @@ mod callers;
 mod cells;
 mod container;
 mod daemon;
+mod debian;
 mod executables;
 mod guide;
 mod language;
@@ -51,6 +52,7 @@ const CHAPTERS: &[&Chapter] = &[
     &language::CHAPTER,
     &daemon::CHAPTER,
     &systemd::CHAPTER,
+    &debian::CHAPTER,
 ];
 
 fn main() -> ExitCode {

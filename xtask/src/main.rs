@@ -6,6 +6,7 @@
 mod bench;
 mod build;
 mod ci;
+mod deb;
 mod demo;
 mod dist;
 mod editors;

@@ -33,7 +33,8 @@ const TIMEOUT: Duration = Duration::from_secs(7 * 24 * 3600);
 #[command(after_help = "Examples:
   ./x vm                                     a shell on the node's console
   ./x vm --run story.sh                      run a script there; its exit status is the command's
-  ./x vm --run story.sh --copy page.html:/srv/page.html --memory 2048")]
+  ./x vm --run story.sh --copy page.html:/srv/page.html --memory 2048
+  ./x vm --disk debian.raw --append init=/usr/sbin/auraed    a Debian's disk, with its units")]
 pub(crate) struct Vm {
     /// A script to run on the node, which then powers off
     #[arg(long, value_name = "SCRIPT")]
@@ -80,6 +81,8 @@ pub(crate) fn run(vm: &Vm) -> Result<ExitCode> {
         disk: vm.disk.clone(),
         copies: vm.copy.clone(),
         append: vm.append.clone(),
+        // A disk of somebody's is there to be booted; ours is there to try things on.
+        units: vm.disk.is_some(),
         ..Options::default()
     };
     match &vm.run {

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use self::schema::Limits;
 pub(crate) use self::schema::{Boot, Config, Then, is_reloadable};
+pub(crate) use self::value::Switch;
 
 use self::layer::Layer;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::value::{ByteSize, Share, Span};
+use super::value::{ByteSize, Share, Span, Switch};
 use crate::cell_network::CellNetworkConfig;
 use crate::net::config::NetConfig;
 
@@ -197,8 +197,9 @@ pub(crate) struct Boot {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Units {
-    /// Whether the node runs them.
-    pub(crate) enabled: bool,
+    /// Whether the node runs them; `auto`: where the daemon's init is PID 1 of a machine whose disk
+    /// has systemd's package.
+    pub(crate) enabled: Switch,
     /// Folders of unit files, the first one wins. None: systemd's.
     pub(crate) paths: Vec<PathBuf>,
     /// What is started with the node. Empty: `default.target` where the daemon's init is PID 1,
@@ -263,7 +264,7 @@ impl Default for Api {
 impl Default for Units {
     fn default() -> Self {
         Self {
-            enabled: false,
+            enabled: Switch::Auto,
             paths: Vec::new(),
             default: String::new(),
             persistent: "/etc/systemd/system".into(),

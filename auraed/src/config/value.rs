@@ -22,6 +22,14 @@ pub(crate) struct Span(pub(crate) Duration);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Share(pub(crate) u16);
 
+/// `true`, `false`, or `auto`: as it fits where the daemon runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Switch {
+    Auto,
+    On,
+    Off,
+}
+
 /// The units in which times are shown.
 const TIME_UNITS: [(&str, u64); 5] = [
     ("ms", 1),
@@ -71,6 +79,46 @@ impl Serialize for ByteSize {
 impl Serialize for Span {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+impl Serialize for Switch {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Auto => serializer.serialize_str("auto"),
+            Self::On => serializer.serialize_bool(true),
+            Self::Off => serializer.serialize_bool(false),
+        }
+    }
+}
+
+struct SwitchWord;
+
+impl Visitor<'_> for SwitchWord {
+    type Value = Switch;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("true, false or \"auto\"")
+    }
+
+    fn visit_bool<E: de::Error>(self, on: bool) -> Result<Switch, E> {
+        Ok(match on {
+            true => Switch::On,
+            false => Switch::Off,
+        })
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Switch, E> {
+        match text {
+            "auto" => Ok(Switch::Auto),
+            _ => Err(E::invalid_value(de::Unexpected::Str(text), &self)),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Switch {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(SwitchWord)
     }
 }
 
@@ -139,6 +187,27 @@ impl<'de> Deserialize<'de> for Span {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_switch_has_three_positions() {
+        #[derive(Serialize, Deserialize, Debug, PartialEq)]
+        struct Of {
+            on: Switch,
+        }
+        for (text, on) in [
+            ("on = true\n", Switch::On),
+            ("on = false\n", Switch::Off),
+            ("on = \"auto\"\n", Switch::Auto),
+        ] {
+            assert_eq!(toml::from_str::<Of>(text).unwrap(), Of { on });
+            assert_eq!(toml::to_string(&Of { on }).unwrap(), text);
+        }
+        let wrong = toml::from_str::<Of>("on = \"yes\"\n").unwrap_err();
+        assert!(
+            wrong.to_string().contains("true, false or \"auto\""),
+            "{wrong}"
+        );
+    }
 
     #[test]
     fn what_is_printed_reads_back() {

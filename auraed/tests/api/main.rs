@@ -50,6 +50,7 @@ mod units;
 mod units_follow;
 mod units_judge;
 mod units_own;
+mod units_end;
 mod withdrawn;
 
 use std::io::{BufRead, BufReader};

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 
 use super::console::Console;
+use super::disk;
 use super::machine::{self, ensure_folder};
 use crate::again::{again, insist};
 use crate::initramfs;
@@ -54,6 +55,7 @@ pub(super) fn boot(role: Role, options: &Options) -> Result<Console> {
                 env!("CARGO_PKG_VERSION"),
                 " of this machine"
             ));
+            disk::open(options, &console);
             console
         }
         Role::Container => {
@@ -107,7 +109,10 @@ fn mount_machine() -> Vec<kernel::Error> {
         place("/dev/pts", || mount::devpts(5, tty)),
         place("/dev/shm", || tmpfs(0o1777, private)),
         place("/run", || tmpfs(0o755, private)),
-        place("/tmp", || tmpfs(0o1777, private)),
+        match disk::mounts(Path::new("/tmp")) {
+            true => Ok(()),
+            false => place("/tmp", || tmpfs(0o1777, private)),
+        },
         place("/sys/fs/cgroup", cgroup2),
     ]
     .into_iter()
@@ -165,11 +170,13 @@ fn place(target: &'static str, make: impl Fn() -> Result<OwnedFd>) -> Result<()>
 }
 
 /// The kernel mounts the root read-only unless told `rw`; state needs it writable. `ro` on the
-/// command line says that it is meant.
+/// command line, as the last of these words, leaves it to the disk's fstab ([`disk`]), and where
+/// that says nothing it is meant.
 fn remount_root() -> Result<()> {
     let words = again(|| std::fs::read_to_string("/proc/cmdline").call("/proc/cmdline"))?;
-    let meant = words.split_ascii_whitespace().any(|word| word == "ro");
-    if meant || !kernel::fsutil::space(Path::new("/"))?.read_only {
+    let mut words = words.split_ascii_whitespace().rev();
+    let stays = words.find(|word| matches!(*word, "ro" | "rw")) == Some("ro");
+    if stays || !kernel::fsutil::space(Path::new("/"))?.read_only {
         return Ok(());
     }
     rustix::mount::mount_remount("/", MountFlags::RELATIME, c"").call_on("remount", Path::new("/"))

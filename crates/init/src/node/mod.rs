@@ -8,7 +8,7 @@
 //!
 //! It knows nothing of the workloads in a cell, reads no configuration and uses no network.
 //!
-//! * [`boot`] and [`machine`]: before the loop, as PID 1.
+//! * [`boot`], [`disk`] and [`machine`]: before the loop, as PID 1.
 //! * [`child`]: executing the daemon and the spawner.
 //! * [`daemon`]: the connection to the daemon.
 //! * [`creation`]: the connection to the spawner.
@@ -21,6 +21,7 @@ mod child;
 pub(crate) mod console;
 mod creation;
 mod daemon;
+mod disk;
 mod groups;
 mod kept;
 mod machine;

@@ -7,6 +7,8 @@ use std::os::unix::fs::FileTypeExt;
 
 use units::files::{Entry, Files, Kind, Unreadable};
 
+use super::rows;
+
 /// The name of the folder of our own units. It is no folder of the machine.
 pub(crate) const OWN: &str = "/@aurae";
 /// No unit's file is larger, in bytes.
@@ -117,6 +119,9 @@ const TARGETS: [(&str, &str, &str); 24] = [
 pub(crate) struct Disk;
 
 fn own(path: &str) -> Option<String> {
+    if path.starts_with(rows::ROWS) {
+        return rows::read(path);
+    }
     let name = path.strip_prefix(OWN)?.strip_prefix('/')?;
     let stem = name.strip_suffix(".target")?;
     let (_, description, more) = TARGETS.iter().find(|(name, ..)| *name == stem)?;
@@ -155,6 +160,9 @@ impl Files for Disk {
                 kind: Kind::File,
             };
             return TARGETS.iter().map(entry).collect();
+        }
+        if let Some(entries) = rows::list(folder) {
+            return entries;
         }
         let Ok(entries) = std::fs::read_dir(folder) else {
             return Vec::new();

@@ -93,7 +93,7 @@ impl Facts for Machine {
                 let runs = rustix::fs::access(path, Access::EXEC_OK).is_ok();
                 runs && meta().is_ok_and(|it| it.is_file())
             }
-            PathTest::NeedsUpdate => return None,
+            PathTest::NeedsUpdate => return needs_update(path),
         })
     }
 
@@ -134,6 +134,7 @@ impl Facts for Machine {
                 "ima" => Some(Path::new("/sys/kernel/security/ima").exists()),
                 "tomoyo" => Some(Path::new("/sys/kernel/security/tomoyo").exists()),
                 "uefi-secureboot" => Some(secure_boot()),
+                "private-users" => Some(has_private_users(&line("/proc/self/uid_map")?)),
                 _ => None,
             },
             "capability" => {
@@ -247,6 +248,26 @@ impl Facts for Machine {
     }
 }
 
+/// Whether users are others than the machine's: the map isn't that of all numbers to themselves.
+fn has_private_users(map: &str) -> bool {
+    let words: Vec<&str> = map.split_whitespace().collect();
+    words != ["0", "0", "4294967295"]
+}
+
+/// systemd.unit(5), ConditionNeedsUpdate=: /usr was changed after what is made from it.
+fn needs_update(path: &str) -> Option<bool> {
+    let flags = rustix::fs::statvfs(path).ok()?.f_flag;
+    if flags.contains(StatVfsMountFlags::RDONLY) {
+        return Some(false);
+    }
+    let usr = fs::metadata("/usr").ok()?.modified().ok()?;
+    let done = fs::symlink_metadata(Path::new(path).join(".updated"));
+    Some(
+        done.and_then(|it| it.modified())
+            .map_or(true, |it| usr > it),
+    )
+}
+
 fn flag(path: &str) -> bool {
     line(path).is_some_and(|it| it == "Y" || it == "1")
 }
@@ -297,4 +318,41 @@ pub(crate) fn matching(pattern: &str) -> Vec<String> {
         found = next;
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::condition::{Verdict, evaluate};
+    use units::name::UnitName;
+    use units::specifier::NoHost;
+
+    #[test]
+    fn users_are_private_where_their_numbers_are_others() {
+        assert!(!has_private_users("         0          0 4294967295"));
+        assert!(has_private_users("         0     100000      65536"));
+        let map = line("/proc/self/uid_map").unwrap();
+        let holds = |text: &str| {
+            let name = UnitName::parse("a.service").unwrap();
+            let text = format!("[Unit]\n{text}\n");
+            let zones = units::calendar::zones::UtcOnly;
+            let files = [("/x", text.as_bytes())];
+            let unit = units::unit::from_texts(&name, &files, &NoHost, &zones);
+            evaluate(unit.settings.conditions("Conditions"), &Machine) == Verdict::Holds
+        };
+        let private = has_private_users(&map);
+        assert_eq!(holds("ConditionVirtualization=private-users"), private);
+        assert_eq!(holds("ConditionVirtualization=!private-users"), !private);
+    }
+
+    #[test]
+    fn what_is_made_from_usr_is_made_anew_when_that_has_changed() {
+        let folder = std::env::temp_dir().join(format!("aurae-needs-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.to_str().unwrap();
+        assert_eq!(needs_update(path), Some(true));
+        fs::write(folder.join(".updated"), "").unwrap();
+        assert_eq!(needs_update(path), Some(false));
+        fs::remove_dir_all(folder).unwrap();
+    }
 }

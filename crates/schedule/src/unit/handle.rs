@@ -2,6 +2,7 @@
 //! What `auraed/rpc` calls: a method per RPC, each with the `Permit` that identity gave for it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use identity::{Identity, Permit};
 use model::error::{Error, Reason};
@@ -13,6 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 use units::install::mangle;
 use units::name::UnitName;
 
+use super::generate::Generators;
 use super::manager::{self, Manager, Order};
 use super::runs::Runs;
 use super::table::Folders;
@@ -23,6 +25,8 @@ use super::transient::Folder;
 pub struct Settings {
     /// Where units are.
     pub folders: Folders,
+    /// What writes unit files before they are read; `None`: nothing does.
+    pub generators: Option<Generators>,
     /// What is started with the node.
     pub first: Option<String>,
     /// Of this boot: what an earlier one has left is begun afresh.
@@ -81,6 +85,7 @@ impl Units {
         let transient = Arc::new(Folder::beside(&settings.folders));
         let (manager, orders) = Manager::new(manager::Beginning {
             folders: settings.folders,
+            generators: settings.generators,
             first,
             boot_id: settings.boot_id,
             run: settings.run,
@@ -230,6 +235,34 @@ impl Units {
             own.is_some_and(|it| it.as_str() == label)
         });
         named.next()
+    }
+
+    /// Whether the node runs units.
+    pub const fn are_run(&self) -> bool {
+        self.orders.is_some()
+    }
+
+    /// Ends all units in the reverse of their order, and answers once they have ended or the time
+    /// is over: for a node that goes down. What is left then ends with it.
+    pub async fn end_all(&self, within: Duration) {
+        let Some(orders) = &self.orders else {
+            return;
+        };
+        let (reply, answer) = oneshot::channel();
+        if orders.send(Order::EndAll(reply)).await.is_err() {
+            return;
+        }
+        if tokio::time::timeout(within, answer).await.is_ok() {
+            return;
+        }
+        let left = self.ask_by_itself(Order::StillEnding).await;
+        let left: Vec<String> = left.iter().flatten().map(ToString::to_string).collect();
+        let units = left.join(", ");
+        tracing::warn!(
+            ?within,
+            units,
+            "units have not ended in time; they end at once"
+        );
     }
 
     /// Reads all unit files again.

@@ -144,6 +144,14 @@ const HONOURED: &[&str] = &[
     // [Path]
     "Watches",
     "MakeDirectory",
+    // [Mount], [Swap]
+    "What",
+    "Where",
+    "Options",
+    "SloppyOptions",
+    "LazyUnmount",
+    "ReadWriteOnly",
+    "ForceUnmount",
     // systemd.exec(5)
     "WorkingDirectory",
     "User",
@@ -326,7 +334,7 @@ fn unsupported(unit: &Unit) -> Vec<Finding> {
     {
         found.push(error(directive, message));
     }
-    if matches!(kind, UnitType::Automount | UnitType::Swap) {
+    if kind == UnitType::Automount {
         found.push(error(
             "",
             format!("{kind} units are not run yet; it is not started"),

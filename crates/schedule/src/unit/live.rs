@@ -9,6 +9,7 @@ use units::depend::{Dependency, Graph};
 use units::job::{Activity, Load, World};
 use units::name::{UnitName, UnitType};
 
+use super::mount;
 use super::path;
 use super::socket::state as socket;
 use super::steps::{Outcome, service, timer};
@@ -18,11 +19,12 @@ use super::table::Table;
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Machine {
+    /// A mount or a swap, too: see [`super::mount`].
     Service(service::State),
     Timer(timer::State),
     Socket(socket::State),
     Path(path::State),
-    /// A target, a slice, or something of the machine's that is there or not.
+    /// A target, a slice, or a device, which is there or not.
     Plain(bool),
 }
 
@@ -76,7 +78,9 @@ pub(crate) struct Live {
 impl Live {
     pub(crate) fn new(kind: UnitType) -> Live {
         let machine = match kind {
-            UnitType::Service => Machine::Service(service::State::default()),
+            UnitType::Service | UnitType::Mount | UnitType::Swap => {
+                Machine::Service(service::State::default())
+            }
             UnitType::Timer => Machine::Timer(timer::State::default()),
             UnitType::Socket => Machine::Socket(socket::State::default()),
             UnitType::Path => Machine::Path(path::State::default()),
@@ -122,7 +126,7 @@ impl Live {
             return "failed";
         }
         match &self.machine {
-            Machine::Service(state) => state.sub.as_str(),
+            Machine::Service(state) => mount::sub(kind, state.sub).unwrap_or(state.sub.as_str()),
             Machine::Socket(state) => state.sub.as_str(),
             Machine::Path(state) => state.sub.as_str(),
             Machine::Timer(state) => match (state.active, state.running) {
@@ -135,7 +139,6 @@ impl Live {
             },
             Machine::Plain(false) => "dead",
             Machine::Plain(true) => match kind {
-                UnitType::Mount => "mounted",
                 UnitType::Device => "plugged",
                 _ => "active",
             },

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use units::calendar::zones::{FileZones, UtcOnly};
-use units::depend::{Edge, Graph, explicit, implicit, mount_points};
+use units::depend::{Edge, Graph, explicit, implicit, mounts_on_the_way};
 use units::finding::Finding;
 use units::install::{Installs, Machine as Installer, State as FileState};
 use units::job::Load;
@@ -19,6 +19,7 @@ use units::unit::{Install, Loader, Unit, from_texts};
 use super::disk::{Disk, OWN};
 use super::facts::Machine;
 use super::honour;
+use super::mount;
 use super::steps::Commands;
 
 /// More units than that aren't loaded.
@@ -140,8 +141,7 @@ impl Table {
             };
             let edges = explicit(&unit).into_iter().chain(implicit(&unit, &[]));
             todo.extend(edges.flat_map(|Edge { from, to, .. }| [from, to]));
-            // Those on the way to its paths count where there are such.
-            let mounts = mount_points(&unit).into_iter();
+            let mounts = mounts_on_the_way(&unit).into_iter();
             todo.extend(mounts.filter(|it| self.catalog.locate(it).is_some()));
             for name in &unit.names {
                 self.names.insert(name.clone(), unit.id.clone());
@@ -159,7 +159,12 @@ impl Table {
             |name: &UnitName| name.kind().needs_no_file() || self.catalog.locate(name).is_some();
         let findings = honour::report(&unit, &exists);
         let is_service = unit.kind() == UnitType::Service && unit.masked.is_none();
-        let service = is_service.then(|| Arc::new(Service::of(&unit, Defaults::default()).0));
+        let is_mount = mount::is_one(unit.kind()) && unit.masked.is_none();
+        let service = match (is_service, is_mount) {
+            (true, _) => Some(Arc::new(Service::of(&unit, Defaults::default()).0)),
+            (_, true) => Some(Arc::new(mount::service(&unit))),
+            _ => None,
+        };
         Loaded {
             bad: honour::refusal(&findings),
             file_state: self.file_state(&unit.id).map_or("", FileState::as_str),

@@ -119,31 +119,8 @@ const FOLDERS: [(&str, &str); 4] = [
     ("ConfigurationDirectory", "/etc"),
 ];
 
-/// systemd.unit(5), RequiresMountsFor=: requires and follows every mount on the way to a path.
-fn mounts(edges: &mut Collected<'_>, others: &[&Unit]) {
-    let known: BTreeSet<&UnitName> = others.iter().flat_map(|it| it.names.iter()).collect();
-    for mount in mount_points(edges.unit) {
-        if known.contains(&mount) {
-            edges.to(&[Requires, After], &mount);
-        }
-    }
-}
-
-/// The mount units that a unit requires and follows where there are such: one for each step on the
-/// way to a path that it uses.
-pub fn mount_points(unit: &Unit) -> Vec<UnitName> {
-    let mut names: Vec<UnitName> = Vec::new();
-    for path in used_paths(unit) {
-        for prefix in prefixes(&path) {
-            let mount = of_path(&prefix, UnitType::Mount);
-            names.extend(mount.filter(|it| !names.contains(it)));
-        }
-    }
-    names
-}
-
 /// The paths whose mounts come first.
-fn used_paths(unit: &Unit) -> Vec<String> {
+fn needed_paths(unit: &Unit) -> Vec<String> {
     let settings = &unit.settings;
     let mut paths: Vec<String> = Vec::new();
     for field in ["RequiresMountsFor", "WorkingDirectory"] {
@@ -179,6 +156,28 @@ fn used_paths(unit: &Unit) -> Vec<String> {
         paths.extend(watches.iter().map(|(_, path)| path.clone()));
     }
     paths
+}
+
+/// The mount units of which there may be some on the way to what a unit needs: to be loaded with it
+/// where they have files.
+pub fn mounts_on_the_way(unit: &Unit) -> BTreeSet<UnitName> {
+    let paths = needed_paths(unit);
+    let prefixes = paths.iter().flat_map(|path| prefixes(path));
+    let mounts = prefixes.filter_map(|it| of_path(&it, UnitType::Mount));
+    mounts.filter(|it| *it != unit.id).collect()
+}
+
+/// systemd.unit(5), RequiresMountsFor=: requires and follows every mount on the way to a path.
+fn mounts(edges: &mut Collected<'_>, others: &[&Unit]) {
+    let known: BTreeSet<&UnitName> = others.iter().flat_map(|it| it.names.iter()).collect();
+    for path in needed_paths(edges.unit) {
+        for prefix in prefixes(&path) {
+            let mount = of_path(&prefix, UnitType::Mount);
+            if let Some(mount) = mount.filter(|it| known.contains(it)) {
+                edges.to(&[Requires, After], &mount);
+            }
+        }
+    }
 }
 
 /// The mount point of a mount or automount.

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::name::UnitName;
 use crate::unit::Unit;
-pub use implicit::{implicit, mount_points, triggered};
+pub use implicit::{implicit, mounts_on_the_way, triggered};
 
 /// How one unit depends on another.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]

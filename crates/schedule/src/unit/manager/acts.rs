@@ -122,6 +122,8 @@ impl Manager {
                 }
             }
             Happened::OutOfMemory(unit, activation) => self.out_of_memory(&unit, activation),
+            Happened::Mounts => self.mounts_changed(),
+            Happened::Device(unit, words) => self.device_came(&unit, words),
             Happened::Trigger(happened) => self.triggered(happened),
             Happened::Nothing => {}
         }
@@ -226,11 +228,12 @@ impl Manager {
             .table
             .find(unit)
             .and_then(|it| it.service.clone());
-        let there = match unit.kind() {
-            UnitType::Mount => super::is_mounted(unit),
-            UnitType::Device => super::is_plugged(unit),
-            _ => true,
-        };
+        if self.is_made(unit) {
+            return self.changed(unit, before);
+        }
+        if unit.kind() == UnitType::Device && self.is_there(unit) != Some(true) {
+            return self.await_device(unit);
+        }
         let live = self.known.live_mut(unit);
         live.failed = None;
         live.words.clear();
@@ -260,11 +263,7 @@ impl Manager {
             }
             Machine::Socket(_) => return self.start_socket(unit),
             Machine::Path(_) => return self.start_path(unit),
-            Machine::Plain(active) if there => *active = true,
-            Machine::Plain(_) => {
-                live.words = "it is not there".to_owned();
-                live.failed = Some(Outcome::Resources);
-            }
+            Machine::Plain(active) => *active = true,
             Machine::Timer(state) => {
                 *state = timer::State {
                     last: state.last,

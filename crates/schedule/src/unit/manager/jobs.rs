@@ -128,12 +128,16 @@ impl Manager {
     }
 
     /// Jobs have ended: who waits is told.
-    fn tell(&mut self, ended: Vec<Ended>) {
+    pub(super) fn tell(&mut self, ended: Vec<Ended>) {
         for job in ended {
             self.followed.moved = true;
             self.checking.remove(&job.unit);
             if matches!(job.ending, Ending::Dependency) {
                 tracing::warn!(unit = %job.unit, job = %job.kind, "a unit that it needs failed");
+                // systemd.unit(5), OnFailure=: a target has no other way to fail.
+                if job.unit.kind() == UnitType::Target && job.kind == JobType::Start {
+                    self.on_end(&job.unit, Dependency::OnFailure, "OnFailureJobMode");
+                }
             }
             for waiter in self.waiting.remove(&job.id).unwrap_or_default() {
                 // Who went away has asked all the same.

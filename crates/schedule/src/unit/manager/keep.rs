@@ -12,6 +12,7 @@ use units::name::{UnitName, UnitType};
 
 use super::{Happened, Manager};
 use crate::unit::live::{Live, Machine};
+use crate::unit::mount;
 use crate::unit::runs::{self, Run};
 use crate::unit::steps::service::{self, Event, Sub};
 use crate::unit::steps::{Phase, Role, Step, timer};
@@ -161,7 +162,10 @@ impl Manager {
         let mut all: Vec<(UnitName, Live)> = Vec::new();
         for (name, row) in rows.iter().filter(|(name, _)| !name.starts_with('@')) {
             match (UnitName::parse(name), serde_json::from_slice::<Live>(row)) {
-                (Ok(name), Ok(live)) => all.push((name, live)),
+                (Ok(name), Ok(live)) => {
+                    let live = of_its_type(&name, live);
+                    all.push((name, live));
+                }
                 (_, Err(error)) => tracing::error!(name, %error, "a unit's row can't be read"),
                 (Err(error), _) => tracing::error!(name, error, "a unit's row can't be read"),
             }
@@ -254,7 +258,7 @@ impl Manager {
 
     /// What a service was about, compared with what there is.
     fn go_on(&mut self, unit: &UnitName) {
-        if unit.kind() != UnitType::Service {
+        if unit.kind() != UnitType::Service && !mount::is_one(unit.kind()) {
             return self.plan_timer(unit);
         }
         let Some(live) = self.known.live.get(unit) else {
@@ -325,6 +329,17 @@ impl Manager {
 
 fn live_activation(manager: &Manager, unit: &UnitName) -> u64 {
     manager.known.live.get(unit).map_or(0, |it| it.activation)
+}
+
+/// A row of a daemon for which mounts were there or not, and nothing that it runs.
+fn of_its_type(name: &UnitName, live: Live) -> Live {
+    match live.machine {
+        Machine::Plain(_) if mount::is_one(name.kind()) => Live {
+            machine: Live::new(name.kind()).machine,
+            ..live
+        },
+        _ => live,
+    }
 }
 
 /// What is left of a unit's state in another boot: the numbers of its runs, and when a timer

@@ -17,11 +17,13 @@ mod jobs;
 mod keep;
 mod memory;
 mod names;
+mod machine;
 mod orders;
 mod paths;
 mod room;
 mod sandbox;
 mod show;
+mod shutdown;
 mod sockets;
 mod stores;
 mod triggers;
@@ -44,6 +46,7 @@ use units::name::UnitName;
 
 use super::bus::{self, Bus};
 use super::dynamic::Pool;
+use super::generate::Generators;
 use super::kept::Keeper;
 use super::live::Known;
 use super::notify;
@@ -65,6 +68,8 @@ const AGAIN: Duration = Duration::from_secs(2);
 /// What a manager begins with.
 pub(crate) struct Beginning {
     pub(crate) folders: Folders,
+    /// What is run before files are read.
+    pub(crate) generators: Option<Generators>,
     /// What is started with the node, where it is.
     pub(crate) first: Option<UnitName>,
     pub(crate) boot_id: String,
@@ -105,6 +110,10 @@ enum Happened {
     Gone(UnitName, u64),
     /// A process of a unit's activation was ended for want of memory.
     OutOfMemory(UnitName, u64),
+    /// The machine's mounts are others.
+    Mounts,
+    /// A device is there; or words.
+    Device(UnitName, Option<String>),
     /// Of sockets, paths and stores.
     Trigger(triggers::Happened),
     /// Nothing that anybody waits for.
@@ -165,6 +174,12 @@ pub(crate) struct Manager {
     behind: bool,
     /// What is started with the node is on its way.
     booting: bool,
+    /// Says when mounts change.
+    mounts: Option<machine::Table>,
+    /// What is run before files are read.
+    generators: Option<Generators>,
+    /// How far the end of all units is, where the node goes down.
+    last: shutdown::Last,
 }
 
 impl Manager {
@@ -211,6 +226,9 @@ impl Manager {
             kept_jobs: Vec::new(),
             behind: false,
             booting: false,
+            mounts: None,
+            generators: beginning.generators,
+            last: shutdown::Last::default(),
         };
         (manager, orders)
     }
@@ -218,6 +236,10 @@ impl Manager {
     /// Runs as long as somebody may send orders.
     pub(crate) async fn run(mut self) {
         self.runs.runtime.logs_are_known().await;
+        self.mounts = machine::table();
+        self.watch_mounts();
+        self.generate(false).await;
+        self.known.table = Table::read(self.folders.clone());
         let fresh = match self.adopt().await {
             Ok(fresh) => fresh,
             Err(error) => {
@@ -237,7 +259,7 @@ impl Manager {
             }
         }
         loop {
-            if self.runs.runtime.goes_down() {
+            if self.runs.runtime.goes_down() && !self.is_ending() {
                 // What ends now ends with the node: it is no unit's doing.
                 tokio::select! {
                     order = self.inbox.recv() => match order {
@@ -249,6 +271,7 @@ impl Manager {
                 continue;
             }
             self.settle().await;
+            self.look_whether_ended();
             self.keep().await;
             self.perform().await;
             self.perform_triggers().await;
@@ -350,36 +373,14 @@ impl Manager {
         }
     }
 
-    /// Mounts and devices are the machine's: they are active where they are there.
-    fn look_at_machine(&mut self) {
-        use units::name::UnitType;
-        let units: Vec<UnitName> = self
-            .known
-            .table
-            .all()
-            .map(|(name, _)| name.clone())
-            .collect();
-        for unit in units {
-            let there = match unit.kind() {
-                UnitType::Mount => is_mounted(&unit),
-                UnitType::Device => is_plugged(&unit),
-                _ => continue,
-            };
-            self.known.live_mut(&unit).machine = super::live::Machine::Plain(there);
+    /// Runs what writes unit files, once a boot or `again`.
+    pub(super) async fn generate(&self, again: bool) {
+        if let Some(generators) = &self.generators {
+            generators.run(again).await;
         }
     }
 
     fn internal(words: &str) -> Error {
         Error::internal(words.to_owned())
     }
-}
-
-fn is_mounted(unit: &UnitName) -> bool {
-    let path = units::name::unescape_path(unit.stem());
-    path.is_some_and(|path| super::facts::is_mount_point(&path))
-}
-
-fn is_plugged(unit: &UnitName) -> bool {
-    let path = units::name::unescape_path(unit.stem());
-    path.is_some_and(|path| std::path::Path::new(&path).exists())
 }

@@ -35,6 +35,10 @@ pub(crate) enum Order {
     Files(FileVerb, Vec<UnitName>, bool, Reply<Vec<FileChange>>),
     /// Read all files again.
     Reload(Reply<()>),
+    /// End all units in their order: the node goes down.
+    EndAll(oneshot::Sender<()>),
+    /// Which of them have not ended.
+    StillEnding(Reply<Vec<UnitName>>),
 }
 
 impl Manager {
@@ -64,8 +68,13 @@ impl Manager {
                 let _ = reply.send(changed);
             }
             Order::Reload(reply) => {
+                self.generate(true).await;
                 self.reread().await;
                 let _ = reply.send(Ok(()));
+            }
+            Order::EndAll(reply) => self.end_all(reply).await,
+            Order::StillEnding(reply) => {
+                let _ = reply.send(Ok(self.still_ending()));
             }
         }
     }

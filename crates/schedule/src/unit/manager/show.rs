@@ -12,6 +12,7 @@ use units::name::{UnitName, UnitType};
 use super::Manager;
 use crate::unit::disk::{Disk, OWN};
 use crate::unit::live::{Live, Machine, word};
+use crate::unit::rows;
 use crate::unit::runs::Run;
 use crate::unit::steps::service::Process;
 use crate::unit::steps::{Phase, Step};
@@ -108,7 +109,10 @@ impl Manager {
             name: shown,
             description: unit.settings.text("Description").unwrap_or("").to_owned(),
             load,
-            load_error: loaded.bad.clone().unwrap_or_default(),
+            load_error: match unit.masked.as_deref().and_then(rows::why) {
+                Some(why) => why.to_owned(),
+                None => loaded.bad.clone().unwrap_or_default(),
+            },
             file_state: loaded.file_state,
             fragment: unit.fragment.clone().unwrap_or_default(),
             dropins: unit.dropins.clone(),

@@ -19,6 +19,7 @@ use units::value::Value;
 use super::credentials;
 use super::dynamic::Realized;
 use super::honour::as_user;
+use super::mount;
 use super::sandbox::{self, Confined};
 use super::steps::{End, Outcome, Phase, Step};
 use account::Account;
@@ -112,7 +113,7 @@ pub(crate) fn prepare(
     told: &Told,
 ) -> Result<Ready, Failure> {
     let settings = &unit.settings;
-    let commands = settings.commands(step.phase.directive_of(unit.kind()));
+    let commands = mount::commands(unit, step.phase);
     let command = commands.get(step.index);
     let command = command.ok_or_else(|| failure(203, "there is no such command"))?;
     let account = Account::of(settings, &told.dynamic)?;

@@ -8,6 +8,8 @@ use units::service::{self, Restart, Service};
 use units::unit::Unit;
 use units::value::Statuses;
 
+use crate::unit::mount;
+
 /// A list of commands of a unit (systemd.service(5), "Options").
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -104,11 +106,8 @@ pub(crate) struct Commands([Vec<bool>; 7]);
 impl Commands {
     pub(crate) fn of(unit: &Unit) -> Commands {
         Commands(Phase::ALL.map(|phase| {
-            let all = unit
-                .settings
-                .commands(phase.directive_of(unit.kind()))
-                .iter();
-            all.map(|command| command.ignores_failure).collect()
+            let all = mount::commands(unit, phase);
+            all.iter().map(|command| command.ignores_failure).collect()
         }))
     }
 

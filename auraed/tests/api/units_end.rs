@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a machine needs of units: mounts, and a node that goes down, whose units stop in the
+//! reverse of their order, each with its commands and within its own time.
+
+use crate::units::{Machine, start, stop, until};
+
+#[tokio::test]
+async fn units_stop_in_the_reverse_of_their_order_when_the_node_goes_down() {
+    let Some(mut machine) = Machine::start() else {
+        return;
+    };
+    let administrator = machine.node.administrator().await;
+    machine.unit(
+        "data.service",
+        "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true\n\
+         ExecStop=/bin/sh -c 'echo data >> OUT'\n",
+    );
+    machine.unit(
+        "base.service",
+        "[Unit]\nRequires=data.service\nAfter=data.service\n\
+         [Service]\nExecStart=/bin/sh -c 'trap \"\" TERM; while :; do sleep 0.1; done'\n\
+         TimeoutStopSec=1\nExecStopPost=/bin/sh -c 'echo base $SERVICE_RESULT >> OUT'\n",
+    );
+    machine.unit(
+        "web.service",
+        "[Unit]\nAfter=base.service\n\
+         [Service]\nExecStart=/bin/sh -c 'exec sleep 1000'\nRestart=always\nRestartSec=0\n\
+         ExecStop=/bin/sh -c 'sleep 0.5; echo web >> OUT'\n",
+    );
+    // No order binds it: it needn't wait for anybody, and nobody for it.
+    machine.unit(
+        "alone.service",
+        "[Service]\nExecStart=/bin/sh -c 'exec sleep 1000'\n\
+         ExecStop=/bin/sh -c 'echo alone >> OUT'\n",
+    );
+    for name in ["data", "base", "web", "alone"] {
+        assert_eq!(start(&administrator, name).await.result, "done", "{name}");
+    }
+    until(&administrator, "web", "running", |it| it.sub == "running").await;
+    machine.node.end();
+    let out = machine.out();
+    let ordered: Vec<&str> = out.iter().map(String::as_str).collect();
+    let without: Vec<&str> = ordered
+        .iter()
+        .copied()
+        .filter(|it| *it != "alone")
+        .collect();
+    assert_eq!(without, ["web", "base timeout", "data"], "{ordered:?}");
+    assert!(ordered.contains(&"alone"), "{ordered:?}");
+}
+
+/// A tmpfs of the test's own is mounted, unmounted by hand, and mounted by hand.
+#[tokio::test]
+async fn mounts_are_units_whoever_mounts_them() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    let administrator = machine.node.administrator().await;
+    let place = machine.at("place").display().to_string();
+    let _left = Unmount(place.clone());
+    let name = units_name(&place);
+    let text = format!("[Mount]\nWhat=tmpfs\nWhere={place}\nType=tmpfs\nOptions=size=64k\n");
+    machine.unit(&name, &text);
+    machine.unit(
+        "needs.service",
+        &format!(
+            "[Unit]\nRequiresMountsFor={place}/below\n\
+             [Service]\nExecStart=/bin/sh -c 'stat -f -c %%T {place} >> OUT; exec sleep 1000'\n"
+        ),
+    );
+    assert_eq!(start(&administrator, "needs.service").await.result, "done");
+    until(&administrator, "needs.service", "running", |it| {
+        it.sub == "running"
+    })
+    .await;
+    let mount = until(&administrator, &name, "mounted", |it| it.sub == "mounted").await;
+    assert_eq!(mount.active, "active");
+    let run = |program: &str, words: &[&str]| {
+        let status = std::process::Command::new(program).args(words).status();
+        assert!(status.unwrap().success(), "{program} {words:?}");
+    };
+    run("umount", &[&place]);
+    until(&administrator, &name, "dead", |it| it.sub == "dead").await;
+    run("mount", &["-t", "tmpfs", "tmpfs", &place]);
+    until(&administrator, &name, "mounted", |it| it.sub == "mounted").await;
+    // It goes with what needs it.
+    assert_eq!(stop(&administrator, &name).await.result, "done");
+    until(&administrator, "needs.service", "down", |it| {
+        it.active == "inactive"
+    })
+    .await;
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    assert!(!mounts.contains(&place), "{mounts}");
+    assert_eq!(machine.out(), ["tmpfs"]);
+    // What can't be mounted says why.
+    let broken = machine.at("broken").display().to_string();
+    let other = units_name(&broken);
+    let text = format!("[Mount]\nWhat=/nowhere\nWhere={broken}\nType=ext4\n");
+    machine.unit(&other, &text);
+    assert_eq!(start(&administrator, &other).await.result, "failed");
+    let failed = until(&administrator, &other, "failed", |it| it.active == "failed").await;
+    assert_eq!(failed.result, "exit-code");
+}
+
+/// What a test that fails has left mounted.
+struct Unmount(String);
+
+impl Drop for Unmount {
+    fn drop(&mut self) {
+        let mut umount = std::process::Command::new("umount");
+        // Where the test has come to its end there is none.
+        let _ = umount.args(["-q", &self.0]).status();
+    }
+}
+
+/// A path's mount unit (systemd-escape(1), `--path`), of a path with letters, digits and `-._`.
+fn units_name(path: &str) -> String {
+    let escaped = path.trim_matches('/').replace('-', "\\x2d");
+    format!("{}.mount", escaped.replace('/', "-"))
+}

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The units of systemd's own package (and udev's), one by one: which of them the node runs as
+//! they are, which with a change, which it does itself, and which it doesn't run at all. A folder
+//! of ours in front of the package's has what follows from that: what isn't run is masked there,
+//! what is changed has a drop-in there. What an administrator has in `/etc` counts before it. The
+//! page `docs/guide/replacing-systemd.md` has these rows; a test holds it to them.
+
+use units::files::{Entry, Kind};
+
+/// The name of the folder in the load path. It is no folder of the machine.
+pub const ROWS: &str = "/@aurae/rows";
+/// The file name of drop-ins.
+const DROP_IN: &str = "50-aurae.conf";
+
+/// What becomes of a unit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum How {
+    /// It runs as its file says.
+    AsItIs,
+    /// It runs, with this drop-in.
+    With(&'static str),
+    /// The node does it: the unit is masked.
+    Native,
+    /// Nobody does it: the unit is masked.
+    Masked,
+}
+
+use How::{AsItIs, Masked, Native, With};
+
+/// Units, what becomes of them, and why.
+struct Row(&'static [&'static str], How, &'static str);
+
+const ROWS_OF_SYSTEMD: &[Row] = &[
+    Row(
+        &[
+            "systemd-journald.service",
+            "systemd-journald.socket",
+            "systemd-journald-dev-log.socket",
+            "systemd-journald-audit.socket",
+            "systemd-journald@.service",
+            "systemd-journald@.socket",
+            "systemd-journald-varlink@.socket",
+            "systemd-journal-flush.service",
+        ],
+        Native,
+        "the journal's sockets are the daemon's (`journal.enabled`); audit messages stay in the \
+         kernel's log",
+    ),
+    Row(
+        &["systemd-initctl.service", "systemd-initctl.socket"],
+        Native,
+        "`telinit` and `shutdown` speak to the daemon; nobody reads `/run/initctl`",
+    ),
+    Row(
+        &[
+            "systemd-update-utmp.service",
+            "systemd-update-utmp-runlevel.service",
+        ],
+        Masked,
+        "no records of boots in utmp and wtmp; there are no run levels",
+    ),
+    Row(
+        &[
+            "systemd-logind.service",
+            "user@.service",
+            "user-runtime-dir@.service",
+        ],
+        Masked,
+        "sessions need scopes from `org.freedesktop.systemd1`, which isn't on the bus; users log in \
+         without a session, and have no `/run/user/UID`",
+    ),
+    Row(
+        &["proc-sys-fs-binfmt_misc.automount"],
+        Masked,
+        "automounts are not run; `systemd-binfmt` mounts it where formats are set up",
+    ),
+    Row(
+        &[
+            "systemd-poweroff.service",
+            "systemd-reboot.service",
+            "systemd-halt.service",
+            "systemd-kexec.service",
+            "systemd-exit.service",
+        ],
+        Native,
+        "PID 1 ends the machine: `systemctl poweroff`, `aurae node shutdown`; kexec is not done",
+    ),
+    Row(
+        &["systemd-udevd.service"],
+        With("[Service]\nIPAddressDeny=\n"),
+        "udev's daemon, by its own sockets; without `IPAddressDeny=any`, which is not honoured",
+    ),
+    Row(
+        &["serial-getty@.service"],
+        With(
+            "[Service]\nExecStart=\nExecStart=-/sbin/agetty -o '-p -- \\\\u' --keep-baud \
+             115200,57600,38400,9600 %I vt220\n",
+        ),
+        "agetty opens its terminal itself, since `StandardInput=tty` is not honoured",
+    ),
+    Row(
+        &["getty@.service"],
+        With(
+            "[Service]\nExecStart=\nExecStart=-/sbin/agetty -o '-p -- \\\\u' --noclear %I linux\n",
+        ),
+        "as `serial-getty@`",
+    ),
+    Row(
+        &[
+            "systemd-udevd-control.socket",
+            "systemd-udevd-kernel.socket",
+            "systemd-udev-trigger.service",
+            "systemd-udev-settle.service",
+        ],
+        AsItIs,
+        "devices are announced by udev's own programs; `SYSTEMD_WANTS=` of its rules starts \
+         nothing",
+    ),
+    Row(
+        &[
+            "systemd-fsck-root.service",
+            "systemd-fsck@.service",
+            "systemd-fsckd.service",
+            "systemd-fsckd.socket",
+            "systemd-remount-fs.service",
+        ],
+        AsItIs,
+        "PID 1 has checked the root and mounted it writable before, so that of the root is skipped",
+    ),
+    Row(
+        &[
+            "systemd-modules-load.service",
+            "systemd-sysctl.service",
+            "systemd-sysusers.service",
+            "systemd-tmpfiles-setup.service",
+            "systemd-tmpfiles-setup-dev.service",
+            "systemd-tmpfiles-clean.service",
+            "systemd-tmpfiles-clean.timer",
+            "systemd-random-seed.service",
+            "systemd-binfmt.service",
+            "systemd-machine-id-commit.service",
+            "systemd-firstboot.service",
+            "systemd-user-sessions.service",
+            "systemd-pstore.service",
+            "systemd-backlight@.service",
+            "systemd-rfkill.service",
+            "systemd-rfkill.socket",
+            "kmod-static-nodes.service",
+            "modprobe@.service",
+            "rc-local.service",
+            "quotaon.service",
+            "systemd-quotacheck.service",
+        ],
+        AsItIs,
+        "their programs need no systemd",
+    ),
+    Row(
+        &[
+            "dev-hugepages.mount",
+            "dev-mqueue.mount",
+            "sys-fs-fuse-connections.mount",
+            "sys-kernel-config.mount",
+            "sys-kernel-debug.mount",
+            "sys-kernel-tracing.mount",
+            "proc-sys-fs-binfmt_misc.mount",
+        ],
+        AsItIs,
+        "mount units",
+    ),
+    Row(
+        &["syslog.socket"],
+        AsItIs,
+        "rsyslog's socket; the daemon's journal sends it a copy of what it gets",
+    ),
+    Row(
+        &[
+            "systemd-ask-password-console.path",
+            "systemd-ask-password-console.service",
+            "systemd-ask-password-wall.path",
+            "systemd-ask-password-wall.service",
+        ],
+        AsItIs,
+        "the paths wait; a terminal for the question is not given (`StandardInput=tty`)",
+    ),
+    Row(
+        &["emergency.service", "rescue.service", "debug-shell.service"],
+        AsItIs,
+        "`StandardInput=tty` is not honoured: `sulogin` looks for the console by itself",
+    ),
+    Row(
+        &["systemd-networkd.service", "systemd-networkd.socket"],
+        AsItIs,
+        "off unless enabled; `IPAddressDeny=` and the like keep what has them from being started",
+    ),
+    Row(
+        &[
+            "systemd-hostnamed.service",
+            "systemd-localed.service",
+            "systemd-timedated.service",
+        ],
+        AsItIs,
+        "the bus would start them by `org.freedesktop.systemd1`, which isn't there; and \
+         `IPAddressDeny=`",
+    ),
+];
+
+/// What the folder has by a name; `None`: nothing.
+fn row(name: &str) -> Option<How> {
+    let of = |Row(units, how, _): &Row| units.contains(&name).then_some(*how);
+    ROWS_OF_SYSTEMD.iter().find_map(of)
+}
+
+/// Why a unit is masked at a path of the folder, in words.
+pub(crate) fn why(path: &str) -> Option<&'static str> {
+    let name = path.strip_prefix(ROWS)?.strip_prefix('/')?;
+    let mut rows = ROWS_OF_SYSTEMD.iter();
+    rows.find_map(|Row(units, _, why)| units.contains(&name).then_some(*why))
+}
+
+/// The text at a path of the folder; an empty one masks.
+pub(crate) fn read(path: &str) -> Option<String> {
+    let name = path.strip_prefix(ROWS)?.strip_prefix('/')?;
+    if let Some(unit) = name
+        .strip_suffix(DROP_IN)
+        .and_then(|it| it.strip_suffix(".d/"))
+    {
+        return match row(unit)? {
+            With(text) => Some(text.to_owned()),
+            _ => None,
+        };
+    }
+    matches!(row(name)?, Native | Masked).then(String::new)
+}
+
+/// What a folder of it has; `None`: it is none of these.
+pub(crate) fn list(folder: &str) -> Option<Vec<Entry>> {
+    let rest = folder.strip_prefix(ROWS)?;
+    let entry = |name: &str| Entry {
+        name: name.to_owned(),
+        kind: Kind::File,
+    };
+    if rest.is_empty() {
+        let masked = ROWS_OF_SYSTEMD
+            .iter()
+            .filter(|Row(_, how, _)| matches!(how, Native | Masked));
+        let names = masked.flat_map(|Row(units, ..)| units.iter());
+        return Some(names.map(|it| entry(it)).collect());
+    }
+    let unit = rest.strip_prefix('/')?.strip_suffix(".d");
+    let with = unit.and_then(row).is_some_and(|it| matches!(it, With(_)));
+    Some(match with {
+        true => vec![entry(DROP_IN)],
+        false => Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use super::*;
+    use crate::unit::disk::Disk;
+    use units::calendar::zones::UtcOnly;
+    use units::load::Catalog;
+    use units::name::UnitName;
+    use units::specifier::NoHost;
+    use units::unit::{Loader, Unit};
+
+    fn table() -> String {
+        let mut page = String::from("| unit | what becomes of it | why |\n|---|---|---|\n");
+        for Row(units, how, why) in ROWS_OF_SYSTEMD {
+            let units: Vec<String> = units.iter().map(|it| format!("`{it}`")).collect();
+            let how = match how {
+                AsItIs => "as it is",
+                With(_) => "with a drop-in",
+                Native => "native",
+                Masked => "not run",
+            };
+            let _ = writeln!(page, "| {} | {how} | {why} |", units.join(" "));
+        }
+        page
+    }
+
+    /// Run with `AURAE_UPDATE=1` to write the page's table.
+    #[test]
+    fn the_page_has_the_rows_that_are_in_force() {
+        let page = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../docs/guide/replacing-systemd.md"
+        );
+        let text = std::fs::read_to_string(page).unwrap();
+        let (before, rest) = text.split_once("<!-- rows -->\n").unwrap();
+        let (old, after) = rest.split_once("<!-- /rows -->").unwrap();
+        if std::env::var_os("AURAE_UPDATE").is_some() {
+            let new = format!("{before}<!-- rows -->\n{}<!-- /rows -->{after}", table());
+            return std::fs::write(page, new).unwrap();
+        }
+        assert_eq!(
+            old,
+            table(),
+            "AURAE_UPDATE=1 cargo test --workspace --lib rows"
+        );
+    }
+
+    #[test]
+    fn no_unit_has_two_rows_and_every_drop_in_can_be_read() {
+        let mut all: Vec<&str> = ROWS_OF_SYSTEMD
+            .iter()
+            .flat_map(|it| it.0.to_vec())
+            .collect();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count);
+        for name in all {
+            assert!(UnitName::parse(name).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_row_masks_or_changes_what_the_package_has_and_etc_counts_before() {
+        let top = std::env::temp_dir().join(format!("aurae-rows-{}", std::process::id()));
+        let folder = |name: &str| top.join(name).display().to_string();
+        let (etc, lib) = (folder("etc"), folder("lib"));
+        for path in [&etc, &lib] {
+            std::fs::create_dir_all(path).unwrap();
+        }
+        let own = "[Service]\nExecStart=/bin/own\n";
+        let text = "[Service]\nExecStart=/bin/x - y\nIPAddressDeny=any\n";
+        for name in [
+            "systemd-udevd.service",
+            "systemd-logind.service",
+            "systemd-initctl.service",
+            "serial-getty@.service",
+        ] {
+            std::fs::write(format!("{lib}/{name}"), text).unwrap();
+        }
+        std::fs::write(format!("{etc}/systemd-initctl.service"), own).unwrap();
+        let catalog = Catalog::read(&Disk, &[&etc, ROWS, &lib]);
+        let load = |name: &str| -> Unit {
+            let loader = Loader {
+                files: &Disk,
+                catalog: &catalog,
+                host: &NoHost,
+                zones: &UtcOnly,
+            };
+            loader.load(&UnitName::parse(name).unwrap()).unwrap()
+        };
+        let logind = load("systemd-logind.service").masked.unwrap();
+        assert!(why(&logind).unwrap().contains("sessions"), "{logind}");
+        assert!(load("systemd-initctl.service").masked.is_none());
+        let udevd = load("systemd-udevd.service");
+        assert_eq!(udevd.settings.get("IPAddressDeny"), None);
+        let getty = load("serial-getty@ttyS0.service");
+        let command = &getty.settings.commands("ExecStart")[0];
+        assert_eq!(getty.settings.commands("ExecStart").len(), 1);
+        assert!(command.arguments.contains(&"ttyS0".to_owned()), "{command}");
+        assert!(
+            command.arguments.contains(&"-p -- \\u".to_owned()),
+            "{command}"
+        );
+        std::fs::remove_dir_all(top).unwrap();
+    }
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stories of a Debian disk, as its packages have installed it, under auraed as PID 1: what its
+//! fstab says is mounted, its services come up by their own unit files, and end in their order.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use testkit::node::{Node, Options};
+
+use crate::story::{Chapter, Story, powered_off};
+
+pub(crate) const CHAPTER: Chapter = Chapter {
+    name: "debian",
+    options: || Options {
+        services: true,
+        units: true,
+        append: "init=/usr/sbin/auraed".into(),
+        off: "exec poweroff".into(),
+        ..Options::default()
+    },
+    stories: &[
+        Story {
+            name: "a Debian disk comes up under auraed, and no unit fails",
+            tell: comes_up,
+        },
+        Story {
+            name: "the root is checked and writable, and fstab's mounts and swaps are there",
+            tell: fstab,
+        },
+        Story {
+            name: "its services serve",
+            tell: services,
+        },
+        Story {
+            name: "udev has named the devices, and tmpfiles made the folders",
+            tell: devices,
+        },
+        Story {
+            name: "a mount is a unit whoever mounts it",
+            tell: mounts,
+        },
+        Story {
+            name: "a reload reads fstab again, and a killed daemon does not",
+            tell: generators,
+        },
+        Story {
+            name: "the daemon's death ends no service",
+            tell: daemon_dies,
+        },
+        Story {
+            name: "units that end in their order are left on the disk",
+            tell: leaves_a_trace,
+        },
+    ],
+    at_the_end: ended_in_order,
+};
+
+/// How long a boot may take on a busy machine.
+const UP: Duration = Duration::from_secs(240);
+
+fn comes_up(node: &mut Node) -> Result<()> {
+    let up = "until systemctl is-active -q graphical.target; do sleep 0.5; done; \
+        cut -d' ' -f1 /proc/uptime";
+    let finished = node.start(up)?.finish_within(UP);
+    let shown = node.try_sh("systemctl list-jobs; systemctl list-units --failed")?;
+    let shown = String::from_utf8_lossy(&shown.out).into_owned();
+    let finished = finished.map_err(|error| error.context(shown.clone()))?;
+    let seconds = String::from_utf8_lossy(&finished.out).into_owned();
+    println!("        up after {} s", seconds.trim());
+    let exe = node.sh("readlink /proc/1/exe")?;
+    ensure!(exe.trim() == "/usr/sbin/auraed", "PID 1 is {exe}");
+    node.sh("test -d /run/systemd/system")?;
+    let failed = node.sh("systemctl list-units --failed --no-legend --plain | cut -d' ' -f1")?;
+    ensure!(failed.trim().is_empty(), "these failed: {failed}");
+    for unit in [
+        "systemd-udevd",
+        "dbus",
+        "ssh",
+        "nginx",
+        "cron",
+        "rsyslog",
+        "chrony",
+        "systemd-tmpfiles-setup",
+        "systemd-sysctl",
+        "serial-getty@ttyS0",
+    ] {
+        let state = node.sh(&format!("systemctl is-active {unit} || true"))?;
+        ensure!(state.trim() == "active", "{unit} is {state}");
+    }
+    Ok(())
+}
+
+fn fstab(node: &mut Node) -> Result<()> {
+    let root = node.sh("findmnt -no OPTIONS,PROPAGATION /")?;
+    ensure!(
+        root.starts_with("rw,") && root.contains("errors=remount-ro") && root.contains("shared"),
+        "the root is {root}"
+    );
+    let console = node.console();
+    ensure!(console.contains("auraed: / is checked"), "{console}");
+    node.sh(
+        "findmnt -no FSTYPE /srv/scratch | grep -qx tmpfs && test $(cat /srv/bound/file) = bound",
+    )?;
+    let swaps = node.sh("cat /proc/swaps")?;
+    ensure!(swaps.contains("/swap"), "no swap: {swaps}");
+    for unit in [
+        "srv-scratch.mount",
+        "srv-bound.mount",
+        "swap.swap",
+        "-.mount",
+    ] {
+        let state = node.sh(&format!("systemctl is-active -- {unit} || true"))?;
+        ensure!(state.trim() == "active", "{unit} is {state}");
+    }
+    // Nobody has to wait for what may fail, and nobody says that it is there.
+    let absent = node.sh("systemctl is-active srv-absent.mount || true")?;
+    ensure!(absent.trim() != "active", "a device that there isn't");
+    Ok(())
+}
+
+fn services(node: &mut Node) -> Result<()> {
+    let page = node.sh("curl -sf http://127.0.0.1/")?;
+    ensure!(page.contains("nginx"), "{page}");
+    let banner =
+        node.sh("exec bash -c 'exec 3<>/dev/tcp/127.0.0.1/22; read -r line <&3; echo \"$line\"'")?;
+    ensure!(banner.starts_with("SSH-2.0-OpenSSH"), "{banner}");
+    let names = node.sh(
+        "dbus-send --system --print-reply --dest=org.freedesktop.DBus / \
+         org.freedesktop.DBus.ListNames",
+    )?;
+    ensure!(names.contains("org.freedesktop.DBus"), "{names}");
+    node.sh("logger -t story told-by-logger; for try in $(seq 100); do \
+         grep -q told-by-logger /var/log/syslog && exit 0; sleep 0.1; done; exit 1")?;
+    node.sh("chronyc -n sources >/dev/null && pgrep -x cron >/dev/null")?;
+    let journal = node.sh("journalctl -q -u ssh --no-pager | tail -n 3")?;
+    ensure!(journal.contains("listening"), "ssh's journal: {journal}");
+    Ok(())
+}
+
+fn devices(node: &mut Node) -> Result<()> {
+    node.sh("test -e /dev/disk/by-label/aurae && test -n \"$(ls /run/udev/data)\"")?;
+    node.sh("test -d /run/lock && test -d /tmp/.X11-unix && udevadm info -q name -n /dev/vda")
+        .map(drop)
+}
+
+fn mounts(node: &mut Node) -> Result<()> {
+    let is = |node: &Node, wanted: &str| {
+        node.sh(&format!(
+            "for try in $(seq 100); do \
+             test \"$(systemctl is-active srv-scratch.mount)\" = {wanted} && exit 0; \
+             sleep 0.1; done; systemctl status srv-scratch.mount; exit 1"
+        ))
+    };
+    node.sh("umount /srv/scratch")?;
+    is(node, "inactive")?;
+    node.sh("mount /srv/scratch")?;
+    is(node, "active")?;
+    node.sh("systemctl stop srv-scratch.mount && ! findmnt /srv/scratch")?;
+    node.sh("systemctl start srv-scratch.mount && findmnt /srv/scratch")
+        .map(drop)
+}
+
+/// Until the daemon answers.
+const SERVING: &str = "until aurae ps >/dev/null 2>&1; do sleep 0.05; done";
+
+fn generators(node: &mut Node) -> Result<()> {
+    node.sh("echo 'tmpfs /srv/late tmpfs size=1m 0 0' >> /etc/fstab")?;
+    node.sh_fails("systemctl cat srv-late.mount", 1)?;
+    node.sh("systemctl daemon-reload && systemctl start srv-late.mount && findmnt /srv/late")?;
+    node.sh("touch /run/systemd/generator/kept")?;
+    node.sh(&format!(
+        "pkill -KILL -f '[s]erve .*--init-fd' && {SERVING} && test -e /run/systemd/generator/kept"
+    ))
+    .map(drop)
+}
+
+/// What must stay: the main processes of services.
+const MAIN: &str = "for unit in ssh nginx cron rsyslog chrony dbus systemd-udevd; do \
+    systemctl show -p MainPID --value $unit; done";
+
+fn daemon_dies(node: &mut Node) -> Result<()> {
+    let before = node.sh(MAIN)?;
+    node.sh(&format!(
+        "pkill -KILL -f '[s]erve .*--init-fd' && {SERVING}"
+    ))?;
+    let after = node.sh(MAIN)?;
+    ensure!(before == after, "before:\n{before}\nafter:\n{after}");
+    let failed = node.sh("systemctl list-units --failed --no-legend --plain")?;
+    ensure!(failed.trim().is_empty(), "these failed: {failed}");
+    node.sh("curl -sf http://127.0.0.1/ >/dev/null").map(drop)
+}
+
+/// Their ends are told on the console: the disk is gone with the machine.
+fn leaves_a_trace(node: &mut Node) -> Result<()> {
+    let unit = |name: &str, more: &str| {
+        format!(
+            "printf '[Unit]\\n{more}[Service]\\nType=oneshot\\nRemainAfterExit=yes\\n\
+             ExecStart=/bin/true\\n\
+             ExecStop=/bin/sh -c \"echo story-{name}-stops > /dev/console\"\\n' \
+             > /etc/systemd/system/{name}.service"
+        )
+    };
+    node.sh(&unit("first", "After=srv-scratch.mount nginx.service\\n"))?;
+    node.sh(&unit(
+        "second",
+        "After=first.service\\nRequires=first.service\\n",
+    ))?;
+    node.sh("systemctl daemon-reload && systemctl start second && systemctl is-active first")
+        .map(drop)
+}
+
+fn ended_in_order(console: &str) -> Result<()> {
+    powered_off(console)?;
+    let at = |word: &str| console.find(word);
+    let (second, first) = (at("story-second-stops"), at("story-first-stops"));
+    ensure!(
+        second.is_some() && first > second && at("auraed: the end") > first,
+        "they ended otherwise:\n{console}"
+    );
+    Ok(())
+}
