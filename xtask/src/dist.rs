@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `./x dist`: the static binaries to ship, how big they are, and the Debian package of them.
+//! `./x dist`: the static binaries to ship, and how big they are.
 
 use std::fs;
 use std::process::{Command, ExitCode};
@@ -27,8 +27,6 @@ pub(crate) fn run() -> Result<ExitCode> {
             "{name} isn't static: it asks for an interpreter"
         );
     }
-    let package = crate::deb::make(&folder)?;
-    println!("            {}", package.display());
     println!("both static; units for systemd are dist/auraed.service and dist/aurae-cells.service");
     Ok(ExitCode::SUCCESS)
 }

@@ -6,7 +6,6 @@
 mod bench;
 mod build;
 mod ci;
-mod deb;
 mod demo;
 mod dist;
 mod editors;

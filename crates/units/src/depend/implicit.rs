@@ -52,6 +52,8 @@ pub fn implicit(unit: &Unit, others: &[&Unit]) -> Vec<Edge> {
         UnitType::Mount => mount(&mut edges),
         UnitType::Automount => automount(&mut edges),
         UnitType::Swap => swap(&mut edges),
+        // These two are there for as long as the machine runs (systemd.special(7)).
+        UnitType::Slice if matches!(unit.id.as_str(), "-.slice" | "system.slice") => {}
         UnitType::Slice | UnitType::Scope | UnitType::Target => ends(&mut edges, "shutdown.target"),
         UnitType::Device => {}
     }
