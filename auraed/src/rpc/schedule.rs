@@ -10,7 +10,7 @@ use api::schedule::v0 as wire;
 use api::schedule::v0::schedules_server::Schedules as Service;
 use api::status::to_status;
 use futures_util::{Stream, stream};
-use identity::{Identity, Permit, Reach};
+use identity::{Effect, Identity, Permit, Reach};
 use model::error::Error;
 use model::request::Scope;
 use model::schedule::request::Named;
@@ -41,6 +41,25 @@ impl ScheduleService {
         let named = convert::named(caller.tenant(), &tenant, &name).map_err(to_status)?;
         let permit = caller.permit_at(&named.tenant, Some(&named.path())).await?;
         Ok((caller, named, permit))
+    }
+
+    /// Removes a schedule with what `effects` says of its runs, once that is permitted.
+    async fn remove_deciding(
+        &self,
+        caller: &Caller,
+        named: &Named,
+        effects: &[Effect],
+    ) -> Result<(), Status> {
+        let permit = caller
+            .permit_effects(
+                &named.tenant,
+                &named.path(),
+                Reach::Object,
+                effects.to_vec(),
+            )
+            .await?;
+        let removed = self.schedules.remove(permit, named);
+        caller.unless_expelled(removed).await
     }
 }
 
@@ -236,15 +255,18 @@ impl Service for ScheduleService {
         let message = request.into_inner();
         let named = convert::named(caller.tenant(), &message.tenant, &message.name);
         let named = named.map_err(to_status)?;
-        let also = self
-            .schedules
-            .effects_of_remove(&named)
-            .map_err(to_status)?;
-        let permit = caller
-            .permit_effects(&named.tenant, &named.path(), Reach::Object, also)
-            .await?;
-        let removed = self.schedules.remove(permit, &named);
-        caller.unless_expelled(removed).await?;
+        let effects = || self.schedules.effects_of_remove(&named).map_err(to_status);
+        let decided = effects()?;
+        let Err(error) = self.remove_deciding(&caller, &named, &decided).await else {
+            return Ok(Response::new(wire::RemoveResponse {}));
+        };
+        // A run that began between the decision and the removal is decided on, too: none begins any
+        // more.
+        let now = effects()?;
+        if now.iter().all(|it| decided.contains(it)) {
+            return Err(error);
+        }
+        self.remove_deciding(&caller, &named, &now).await?;
         Ok(Response::new(wire::RemoveResponse {}))
     }
 

@@ -47,10 +47,10 @@ mod table;
 mod tenants;
 mod unit_sandbox;
 mod units;
+mod units_end;
 mod units_follow;
 mod units_judge;
 mod units_own;
-mod units_end;
 mod withdrawn;
 
 use std::io::{BufRead, BufReader};
