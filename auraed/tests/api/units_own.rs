@@ -45,6 +45,32 @@ impl Drop for Folders {
     }
 }
 
+/// The unit sees its user's name; the machine doesn't have it.
+fn its_name_is_the_units_alone(pid: u32, user: u32) {
+    let passwd = std::fs::read_to_string(format!("/proc/{pid}/root/etc/passwd")).unwrap();
+    assert!(
+        passwd.contains(&format!("du-one:x:{user}:{user}:")),
+        "{passwd}"
+    );
+    assert!(
+        !std::fs::read_to_string("/etc/passwd")
+            .unwrap()
+            .contains("du-one")
+    );
+}
+
+/// The state folder of a dynamic user's unit is behind one that only root enters.
+fn folders_are_private(own: &str, user: u32) {
+    let private = Path::new("/var/lib/private").join(own);
+    let kept = soon("its file", || std::fs::metadata(private.join("kept")).ok());
+    assert_eq!((kept.uid(), kept.gid()), (user, user));
+    let folder = std::fs::metadata(&private).unwrap();
+    assert_eq!((folder.uid(), folder.mode() & 0o777), (user, 0o700));
+    assert!(Path::new("/var/lib").join(own).is_symlink());
+    let above = std::fs::metadata("/var/lib/private").unwrap();
+    assert_eq!(above.mode() & 0o777, 0o700);
+}
+
 #[tokio::test]
 async fn a_dynamic_user_is_the_units_alone_and_its_folders_are_too() {
     let Some(mut machine) = Machine::start() else {
@@ -90,26 +116,8 @@ async fn a_dynamic_user_is_the_units_alone_and_its_folders_are_too() {
     assert_eq!(std::fs::read_to_string(lock(first)).unwrap(), "du-one\n");
     let by_name = std::fs::read_link("/run/systemd/dynamic-uid/direct:du-one").unwrap();
     assert_eq!(by_name, Path::new(&first.to_string()));
-    // The unit sees its user's name; the machine doesn't have it.
-    let passwd = std::fs::read_to_string(format!("/proc/{one}/root/etc/passwd")).unwrap();
-    assert!(
-        passwd.contains(&format!("du-one:x:{first}:{first}:")),
-        "{passwd}"
-    );
-    assert!(
-        !std::fs::read_to_string("/etc/passwd")
-            .unwrap()
-            .contains("du-one")
-    );
-    // Its folder is behind one that only root enters.
-    let private = Path::new("/var/lib/private").join(&own);
-    let kept = soon("its file", || std::fs::metadata(private.join("kept")).ok());
-    assert_eq!((kept.uid(), kept.gid()), (first, first));
-    let folder = std::fs::metadata(&private).unwrap();
-    assert_eq!((folder.uid(), folder.mode() & 0o777), (first, 0o700));
-    assert!(Path::new("/var/lib").join(&own).is_symlink());
-    let above = std::fs::metadata("/var/lib/private").unwrap();
-    assert_eq!(above.mode() & 0o777, 0o700);
+    its_name_is_the_units_alone(one, first);
+    folders_are_private(&own, first);
     // The next daemon knows whose it is.
     machine.node.kill_daemon();
     let administrator = machine.node.administrator().await;
@@ -130,6 +138,7 @@ async fn a_dynamic_user_is_the_units_alone_and_its_folders_are_too() {
     });
     // Its folders are its next activation's, whoever that is.
     start(&administrator, "du-one").await;
+    let private = Path::new("/var/lib/private").join(&own);
     let again = status(&administrator, "du-one").await.main_pid.unwrap();
     assert_eq!(user_of(again), std::fs::metadata(&private).unwrap().uid());
     machine.node.stop();

@@ -76,7 +76,8 @@ async fn with_memory(max_memory: u64) -> (Session, Arc<Table>) {
 
 fn is_named(thrown: &Thrown) -> bool {
     let said = thrown.message.as_str();
-    !thrown.unsure && !said.contains("null") && !(said.is_empty() && thrown.name.is_empty())
+    let nothing = said.is_empty() && thrown.name.is_empty();
+    !(thrown.unsure || nothing || said.contains("null"))
 }
 
 #[tokio::test]

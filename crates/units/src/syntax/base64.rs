@@ -8,7 +8,7 @@ pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
     let letters: Vec<u8> = letters.collect();
     let padding = letters.iter().rev().take_while(|b| **b == b'=').count();
     let (data, _) = letters.split_at_checked(letters.len().checked_sub(padding)?)?;
-    if padding > 2 || data.len() % 4 == 1 || (padding > 0 && letters.len() % 4 != 0) {
+    if padding > 2 || data.len() % 4 == 1 || (padding > 0 && !letters.len().is_multiple_of(4)) {
         return None;
     }
     let mut bytes = Vec::new();

@@ -82,7 +82,7 @@ async fn owner(path: &Path, name: &str) -> UnixStream {
     let text = request[request.len() - body..].to_vec();
     whole.extend(text);
     let from = header.next_multiple_of(8);
-    while (whole.len() - from) % 4 != 0 {
+    while !(whole.len() - from).is_multiple_of(4) {
         whole.push(0);
     }
     whole.extend(0_u32.to_le_bytes());

@@ -234,7 +234,8 @@ fn relative(link: &Path, target: &Path) -> PathBuf {
     while let (Some(a), Some(b)) = (from.peek(), to.peek())
         && a == b
     {
-        (from.next(), to.next());
+        from.next();
+        to.next();
     }
     let up = from.map(|_| "..").collect::<PathBuf>();
     up.join(to.collect::<PathBuf>())
