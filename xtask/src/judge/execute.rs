@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `./x judge execute`: the units of Debian's `systemd-tests` by which systemd tests how it executes
-//! programs, run by a node. The package is fetched by apt and unpacked below `target`; nothing of
-//! it is installed. The test that runs them and knows what each should come to is
+//! `./x judge execute`: the units of Debian's `systemd-tests` by which systemd tests how it
+//! executes programs, run by a node. The package is fetched by apt and unpacked below `target`;
+//! nothing of it is installed. The test that runs them and knows what each should come to is
 //! `auraed/tests/api/units_judge.rs`.
 //!
 //! It runs in a mount namespace with empty file systems where units write, as systemd's own test

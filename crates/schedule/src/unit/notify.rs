@@ -4,8 +4,9 @@
 //! in on it counts only where the kernel says that the sender is a process of that unit. Who of a
 //! unit may speak (`NotifyAccess=`) the manager decides; descriptors go on as they came.
 //!
-//! Node-init keeps them for the next daemon (ADR 53), so that what is said while there is none waits
-//! in the socket. It holds as many messages as `net.unix.max_dgram_qlen` says; who says more waits.
+//! Node-init keeps them for the next daemon (ADR 53), so that what is said while there is none
+//! waits in the socket. It holds as many messages as `net.unix.max_dgram_qlen` says; who says more
+//! waits.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
