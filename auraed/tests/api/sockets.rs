@@ -137,7 +137,8 @@ async fn a_socket_starts_its_service_when_somebody_comes_and_listens_again_when_
     // It has ended after two: the socket listens again, and another one is started.
     let third = ask(&path).await.unwrap();
     assert_ne!(first, third);
-    let pid = status(&administrator, "web").await.main_pid.unwrap();
+    let up = until(&administrator, "web", "known", |it| it.main_pid.is_some()).await;
+    let pid = up.main_pid.unwrap();
     assert!(third.starts_with(&format!("{pid} ")), "{third}");
     assert_eq!(stop(&administrator, "web").await.result, "done");
     until(&administrator, "web.socket", "listening", |it| {
