@@ -45,6 +45,10 @@ pub fn plan(
     draft.merge_all()?;
     draft.drop_redundant();
     draft.collect_garbage();
+    // Of two jobs on a unit one is left now: they may wait for each other otherwise than before.
+    if mode != Mode::IgnoreDependencies {
+        draft.break_cycles()?;
+    }
     let jobs = draft
         .by_unit
         .values()
@@ -318,11 +322,20 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Units whose jobs wait for each other in a circle, if there are any.
+    /// Units whose jobs wait for each other in a circle, if there are any: as they are now, or
+    /// once the restarts have stopped their units and are starts.
     fn find_cycle(&self) -> Option<Vec<UnitName>> {
+        let restarted = |unit: &UnitName| match self.job(unit)? {
+            JobType::Restart => Some(JobType::Start),
+            kind => Some(kind),
+        };
+        self.cycle_of(&|unit| self.job(unit))
+            .or_else(|| self.cycle_of(&restarted))
+    }
+
+    fn cycle_of(&self, job: &dyn Fn(&UnitName) -> Option<JobType>) -> Option<Vec<UnitName>> {
         let graph = self.world.graph();
         let mut done: BTreeSet<UnitName> = BTreeSet::new();
-        let job = |unit: &UnitName| self.job(unit);
         for start in self.by_unit.keys() {
             // The way to where we are, each with what it still waits for.
             let mut way: Vec<(UnitName, Vec<UnitName>)> = Vec::new();
@@ -332,8 +345,8 @@ impl Draft<'_> {
                     if let Some(at) = way.iter().position(|(it, _)| *it == unit) {
                         return Some(way.into_iter().skip(at).map(|(it, _)| it).collect());
                     }
-                    if let Some(own) = self.job(&unit).filter(|_| !done.contains(&unit)) {
-                        let waits = awaited(graph, &unit, own, &job);
+                    if let Some(own) = job(&unit).filter(|_| !done.contains(&unit)) {
+                        let waits = awaited(graph, &unit, own, job);
                         way.push((unit, waits));
                     }
                 }
