@@ -18,9 +18,9 @@ use image::node::Images;
 use model::error::{Error, Reason};
 use model::name::Tenant;
 use model::pod::PodSpec;
-use pod::{Pods, Stream as Connection, Told, WatchEvent, WatchKind, Watcher};
+use pod::{Pods, Stream as Connection, Told, WatchEvent, Watcher};
 use schedule::Schedules;
-use tenants::Tenants;
+use tenants::{Tenants, WatchKind};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tonic::{Request, Response, Status, Streaming};
 
@@ -289,7 +289,7 @@ fn to_event(event: &WatchEvent) -> wire::WatchEvent {
     };
     wire::WatchEvent {
         r#type: kind.into(),
-        pod: event.pod.as_ref().map(to_told),
+        pod: event.told.as_ref().map(to_told),
         resume_token: event.resume_token.clone(),
     }
 }

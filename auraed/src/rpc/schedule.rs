@@ -14,7 +14,8 @@ use identity::{Effect, Identity, Permit, Reach};
 use model::error::Error;
 use model::request::Scope;
 use model::schedule::request::Named;
-use schedule::{KeptConfig, Schedules, Status as Known, Told, WatchEvent, WatchKind, Watcher};
+use schedule::{KeptConfig, Schedules, Status as Known, Told, WatchEvent, Watcher};
+use tenants::WatchKind;
 use tonic::{Request, Response, Status};
 
 use super::caller::Caller;
@@ -122,7 +123,7 @@ fn to_event(event: &WatchEvent) -> wire::WatchEvent {
     };
     wire::WatchEvent {
         r#type: kind.into(),
-        schedule: event.schedule.as_ref().map(told),
+        schedule: event.told.as_ref().map(told),
         resume_token: event.resume_token.clone(),
     }
 }

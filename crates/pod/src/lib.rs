@@ -33,4 +33,4 @@ mod watch;
 
 pub use handle::{Pods, Settings};
 pub use sandbox::Stream;
-pub use watch::{Gone, Told, WatchEvent, WatchKind, Watcher};
+pub use watch::{Gone, Told, WatchEvent, Watched, Watcher};

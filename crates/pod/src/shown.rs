@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use model::label::Labels;
 use model::selector::Selector;
+use tenants::WatchKind;
 
 use crate::watch::Key;
-use crate::watch::WatchKind;
 
 /// See the module.
 pub(crate) struct Shown {

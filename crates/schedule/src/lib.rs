@@ -37,7 +37,7 @@ pub use configs::KeptConfig;
 pub use handle::{Schedules, Settings};
 pub use kept::{Status, Wish};
 pub use room::Room;
-pub use watch::{Gone, Told, WatchEvent, WatchKind, Watcher};
+pub use watch::{Gone, Told, WatchEvent, Watched, Watcher};
 
 /// The label of what runs for a schedule: the schedule's name.
 pub const OWNER: &str = "schedule.aurae/owner";

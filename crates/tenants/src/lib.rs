@@ -10,7 +10,7 @@
 //!
 //! What can't be counted out is had in turns by tenant: the daemon's time ([`Time`]) and places at
 //! what works for all ([`Turns`]). What is refused too often is paced ([`Refusals`]). What changes
-//! is told in an order that keeps little for each ([`Feed`]).
+//! is told in an order that keeps little for each ([`Feed`], [`Watcher`]).
 //!
 //! ```text
 //!   Tenant.Set ──> Tenants ──> store (table tenants) and STATE/tenants.json
@@ -34,6 +34,7 @@ mod refusals;
 mod tests;
 mod time;
 mod turns;
+mod watcher;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -54,6 +55,7 @@ pub use pool::{Pool, Taken};
 pub use refusals::Refusals;
 pub use time::{Payer, Share, Time, Timed, Turn};
 pub use turns::{Place, Turns};
+pub use watcher::{Source, Told, WatchEvent, WatchKind, Watcher};
 
 /// The most tenants that quotas are kept for.
 pub const MAX_TENANTS: usize = 4096;
