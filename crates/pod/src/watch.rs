@@ -16,7 +16,7 @@ use model::status::Meta;
 use tenants::Change;
 use tokio::sync::watch;
 
-use crate::handle::{Pods, covers};
+use crate::handle::Pods;
 use crate::shared::Shared;
 use crate::shown::Shown;
 
@@ -96,7 +96,7 @@ impl Pods {
     /// # Errors
     /// Where the permit does not cover what is asked for.
     pub fn watch(&self, permit: Permit, request: WatchPods) -> Result<Watcher, Error> {
-        covers(&permit, &request.scope)?;
+        permit.demand_scope(&request.scope)?;
         let shared = self.shared();
         let feed = &shared.feed;
         let (changed, last) = (feed.subscribe(), feed.last());

@@ -13,7 +13,7 @@ use model::schedule::request::{Named, Watch};
 use tenants::Change;
 use tokio::sync::watch;
 
-use crate::handle::{Schedules, covers};
+use crate::handle::Schedules;
 use crate::kept::Status;
 
 /// The most events that are held for a watcher.
@@ -94,7 +94,7 @@ impl Schedules {
     /// # Errors
     /// Where the permit does not cover what is asked for.
     pub fn watch(&self, permit: Permit, request: Watch) -> Result<Watcher, Error> {
-        covers(&permit, &request.scope)?;
+        permit.demand_scope(&request.scope)?;
         let feed = self.feed();
         let (changed, last) = (feed.subscribe(), feed.last());
         let mut ready = VecDeque::new();
