@@ -18,7 +18,7 @@ use tonic::Status;
 
 use crate::caller::Person;
 use crate::node::TestNode;
-use crate::requests::{cell, executable, program, shared_cell};
+use crate::requests::{cell, executable, program};
 use crate::schedule::{declare, shell};
 use crate::table::Whom::Owner;
 use crate::table::argv;
@@ -103,7 +103,7 @@ fn every_quota_has_a_test_that_meets_it() {
     }
 }
 
-/// Sets one quota of the tenant `acme`.
+/// Sets quotas of the tenant `acme`.
 async fn set(administrator: &Person, quotas: tenant::Quotas) {
     let request = tenant::SetRequest {
         name: "acme".into(),
@@ -173,6 +173,38 @@ async fn each_pool_of_the_daemon_is_bounded_per_tenant() {
     node.stop();
 }
 
+/// Two tenants that may have all between them take what there is: the tenth part is the
+/// administrators', also where they ask last.
+#[tokio::test]
+async fn what_all_tenants_take_leaves_administrators_the_reserve() {
+    let settings = ["cell_network.enabled=false", "limits.cells=20"];
+    let Some(node) = TestNode::start_with(&settings) else {
+        return;
+    };
+    let administrator = node.administrator().await;
+    let eve = administrator.introduce(&node, "acme", "eve", None).await;
+    let bob = administrator.introduce(&node, "blue", "bob", None).await;
+    for n in 0..10 {
+        let name = format!("c{n}");
+        make(&eve, &name, wire::CellSpec::default()).await.unwrap();
+    }
+    for n in 0..8 {
+        let name = format!("c{n}");
+        make(&bob, &name, wire::CellSpec::default()).await.unwrap();
+    }
+    let more = make(&bob, "more", wire::CellSpec::default()).await;
+    let refused = from_status(&more.unwrap_err());
+    assert_eq!(refused.reason, Some(Reason::LimitExceeded), "{refused:?}");
+    let words = "all tenants together use 18 of the 18 that the node has of cells";
+    assert!(refused.message.starts_with(words), "{refused:?}");
+    assert!(refused.retry_after.is_some(), "{refused:?}");
+    for path in ["first", "second"] {
+        let own = wire::CellSpec::default();
+        make(&administrator, path, own).await.unwrap();
+    }
+    node.stop();
+}
+
 async fn cells(administrator: &Person, eve: &Person) {
     let some = |cells: &str| tenant::Quotas {
         cells: Some(cells.into()),
@@ -187,7 +219,7 @@ async fn cells(administrator: &Person, eve: &Person) {
         assert_refused(&refused, Quota::Cells, "2 of its 2", false);
     }
     // One of its own for an executable counts, too, and nothing is left of what was refused.
-    let mut run = program("job", &["sleep", "1000"]);
+    let mut run = program("job/main", &["sleep", "1000"]);
     run.own_cell = Some(wire::CellSpec::default());
     let refused = eve.node.runtime().run_executable(run).await.unwrap_err();
     assert_refused(&refused, Quota::Cells, "2 of its 2", false);
@@ -267,8 +299,7 @@ async fn request_ids(administrator: &Person, eve: &Person) {
         ..Default::default()
     };
     set(administrator, some("2")).await;
-    let mut runtime = administrator.node.runtime();
-    runtime.run_cell(shared_cell("web")).await.unwrap();
+    make(eve, "web", wire::CellSpec::default()).await.unwrap();
     let run = |name: &str| {
         let mut request = executable(&format!("web/{name}"), argv(&["sleep", "1000"]));
         request.request_id = format!("id-of-{name}");
@@ -283,7 +314,7 @@ async fn request_ids(administrator: &Person, eve: &Person) {
     eve.node.runtime().run_executable(run("b")).await.unwrap();
     let plain = executable("web/c", argv(&["sleep", "1000"]));
     eve.node.runtime().run_executable(plain).await.unwrap();
-    remove(administrator, "web").await;
+    remove(eve, "web").await;
     set(administrator, some("default")).await;
 }
 
