@@ -57,6 +57,7 @@ fn a_user_works_at_the_prompt() {
     asks(&mut typist, "function f() {\r  return nothing.x\r}", "");
     asks(&mut typist, "f()", "");
     asks(&mut typist, ".hlep", "");
+    asks(&mut typist, "help", ".load FILE");
     let saved = home.path().join("saved.ts");
     asks(&mut typist, &format!(".save {}", saved.display()), "wrote");
     let saved = std::fs::read_to_string(saved).unwrap();

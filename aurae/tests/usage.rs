@@ -29,7 +29,10 @@ fn flags_of_other_tools_have_hints() {
         ("run --pid host -- true", "`--share net`"),
         ("run -P -- true", "`-p 8080:80`"),
         ("cell run web --volume /srv", "`--read SRC[:DST]`"),
-        ("run --restart always -- true", "nothing is restarted yet"),
+        (
+            "run --restart always -- true",
+            "aurae schedule now --restart always",
+        ),
         ("run --privileged -- true", "`--cap-add`"),
         ("ps --no-trunc", "`-o wide`"),
         ("logs -u nginx", "aurae logs web/nginx"),
@@ -63,12 +66,16 @@ fn commands_of_other_tools_have_hints() {
     for (word, hint) in [
         ("status", "aurae ps"),
         ("describe", "aurae inspect NAME"),
-        ("restart", "nothing is restarted yet"),
+        ("restart", "aurae unit restart UNIT"),
         ("ls", "aurae cell ls"),
         ("get", "aurae inspect NAME"),
         ("events", "aurae ps --watch"),
         ("start", "aurae run --name NAME"),
         ("images", "aurae image ls"),
+        ("enable", "aurae unit enable UNIT"),
+        ("identity ls", "aurae identity user ls"),
+        ("schedule run", "aurae schedule now"),
+        ("tenant create", "aurae tenant set"),
         ("insepct", "did you mean `aurae inspect`?"),
     ] {
         let said = refused(word);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Whether a cron runs on the node beside us: both would run each line of a crontab. What tenants
-//! run counts for nothing: anybody can name a process `cron`. Called by schedules from crontabs
+//! run counts for nothing: every user can name a process `cron`. Called by schedules from crontabs
 //! before each start, which wait for nothing here, and by `declared` before it reads a crontab.
 
 use std::os::unix::fs::MetadataExt;

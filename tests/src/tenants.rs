@@ -19,6 +19,10 @@ pub(crate) const CHAPTER: Chapter = Chapter {
             tell: protected,
         },
         Story {
+            name: "each quota of the kernel is a limit of the tenant's group",
+            tell: told_to_the_kernel,
+        },
+        Story {
             name: "a fork bomb takes its own tenant's processes alone",
             tell: fork_bombs,
         },
@@ -97,6 +101,39 @@ fn protected(node: &mut Node) -> Result<()> {
     let line = info.lines().find(|line| line.contains("reserve.memory"));
     ensure!(line.is_some_and(|l| l.contains("yes")), "{info}");
     node.sh("aurae --tenant green rm -rf kept").map(drop)
+}
+
+/// Also where cells are there already, and back again. Only some schedulers of disks have weights.
+fn told_to_the_kernel(node: &mut Node) -> Result<()> {
+    node.sh("aurae --tenant green cell run told")?;
+    let group = "/sys/fs/cgroup/aurae/tenants/green";
+    let is = |node: &mut Node, file: &str, value: &str| -> Result<()> {
+        let look = format!(
+            "for i in $(seq 200); do test \"$(cat {group}/{file})\" = '{value}' && exit 0; \
+            busybox usleep 50000; done; cat {group}/{file}; exit 1"
+        );
+        node.sh(&look).map(drop)
+    };
+    node.sh(
+        "aurae tenant set green memory_max=256M memory_high=128M cpu_max=0.5 cpu_weight=20 pids=300",
+    )?;
+    is(node, "memory.max", "268435456")?;
+    is(node, "memory.high", "134217728")?;
+    is(node, "cpu.max", "50000 100000")?;
+    is(node, "cpu.weight", "20")?;
+    is(node, "pids.max", "300")?;
+    let weight = format!("test -e {group}/io.weight && aurae tenant set green io_weight=20; true");
+    node.sh(&weight)?;
+    let weighed = format!("! test -e {group}/io.weight || grep -qx 'default 20' {group}/io.weight");
+    node.sh(&weighed)?;
+    node.sh(
+        "aurae tenant set green memory_max=default memory_high=default cpu_max=default \
+        cpu_weight=default pids=default",
+    )?;
+    is(node, "memory.high", "max")?;
+    is(node, "cpu.max", "max 100000")?;
+    is(node, "cpu.weight", "100")?;
+    node.sh("aurae --tenant green rm -rf told").map(drop)
 }
 
 fn fork_bombs(node: &mut Node) -> Result<()> {

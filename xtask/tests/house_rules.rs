@@ -33,6 +33,21 @@ const SLEEPS: [&str; 2] = [
     concat!("time::sleep(", "Duration::"),
 ];
 
+/// Riddles: a sentence names the thing (the daemon, the client, the user, another cell).
+const RIDDLES: [&str; 4] = ["nobody", "somebody", "anybody", "whoever"];
+
+/// Coined words that were given up for the field's, as parts of names.
+const COINED: [(&str, &str); 8] = [
+    ("births", "creations"),
+    ("errand", "node permit"),
+    ("ledger", "revocation log"),
+    ("bury", "kill orphan"),
+    ("farewell", "shutdown"),
+    ("misspoke", "protocol error"),
+    ("patience", "a timeout, or a wait"),
+    ("goodbye", "goaway"),
+];
+
 struct Source {
     path: PathBuf,
     text: String,
@@ -196,6 +211,124 @@ fn every_sleep_says_why_there_is_no_event() {
         "wait for the event, not for a time, or say why on the line above",
         wrong,
     );
+}
+
+#[test]
+fn what_users_read_names_the_thing() {
+    let mut wrong = Vec::new();
+    for source in sources(&["rs", "proto", "md"]) {
+        let kind = source.path.extension().unwrap_or_default();
+        let relative = source.path.strip_prefix(root()).unwrap();
+        let of_users = ["docs/guide", "docs/language", "README.md", "SECURITY.md"];
+        if kind == "md" && !of_users.iter().any(|start| relative.starts_with(start))
+            || is_test(&source.path)
+        {
+            continue;
+        }
+        for (number, line) in source.text.lines().enumerate() {
+            // Tests stand at the end of a file.
+            if line == "#[cfg(test)]" {
+                break;
+            }
+            let read = if kind == "rs" {
+                texts(line)
+            } else {
+                line.to_owned()
+            };
+            let mut words = read.split(|c: char| !c.is_alphanumeric());
+            if words.any(|word| RIDDLES.contains(&word.to_lowercase().as_str())) {
+                wrong.push(shown(&source, number));
+            }
+        }
+    }
+    refuse(&format!("name the thing instead of {RIDDLES:?}"), wrong);
+}
+
+/// The part of a line of code that people read without reading the code: a module's header, and
+/// sentences in quotes. A single word in quotes is a name, such as the user `nobody`.
+fn texts(line: &str) -> String {
+    if line.starts_with("//!") {
+        return line.to_owned();
+    }
+    if line.trim_start().starts_with("//") {
+        return String::new();
+    }
+    let quoted = line.split('"').skip(1).step_by(2);
+    let sentences: Vec<&str> = quoted.filter(|text| text.contains(' ')).collect();
+    sentences.join(" ")
+}
+
+#[test]
+fn coined_words_do_not_come_back() {
+    let mut wrong = Vec::new();
+    for source in sources(&["rs", "proto"]) {
+        let of_tests = is_test(&source.path) || source.path.starts_with(root().join("xtask"));
+        for (number, line) in source.text.lines().enumerate().filter(|_| !of_tests) {
+            let line = line.to_lowercase();
+            let is_there = |coined: &str| {
+                let mut words = line.split(|c: char| !c.is_alphabetic());
+                words.any(|word| word == coined)
+            };
+            if let Some((coined, instead)) = COINED.iter().find(|(coined, _)| is_there(coined)) {
+                wrong.push(format!("{}: {coined} ({instead})", shown(&source, number)));
+            }
+        }
+    }
+    refuse("the field's word", wrong);
+}
+
+#[test]
+fn public_functions_say_their_errors() {
+    let mut wrong = Vec::new();
+    for source in sources(&["rs"]).iter().filter(|it| !is_test(&it.path)) {
+        let lines: Vec<&str> = source.text.lines().collect();
+        for (number, line) in lines.iter().enumerate() {
+            if *line == "#[cfg(test)]" {
+                break;
+            }
+            if is_public_function(line) && answers_result(&lines[number..]) {
+                let above = lines[..number].iter().rev();
+                let mut doc = above.take_while(|line| !ends_an_item(line));
+                if !doc.any(|line| line.contains("# Errors")) {
+                    wrong.push(shown(source, number));
+                }
+            }
+        }
+    }
+    refuse(
+        "a public function that may fail has a section `# Errors`",
+        wrong,
+    );
+}
+
+fn is_public_function(line: &str) -> bool {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let name = words.iter().position(|word| *word == "fn");
+    words.first() == Some(&"pub")
+        && name.is_some_and(|at| words[1..at].iter().all(|w| matches!(*w, "async" | "const")))
+}
+
+/// Whether the function that begins there answers a `Result`, whatever its crate calls it.
+fn answers_result(lines: &[&str]) -> bool {
+    let mut signature = String::new();
+    for line in lines {
+        signature.push_str(line.trim());
+        signature.push(' ');
+        if line.ends_with('{') || line.ends_with(';') || line.ends_with('}') {
+            break;
+        }
+    }
+    // Of the whole function, not of a closure that it takes.
+    let signature = signature.split(" where ").next().unwrap_or("");
+    let answer = signature.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let named = answer.trim_start().strip_prefix("->").unwrap_or("");
+    let path = named.split(['<', '{']).next().unwrap_or("").trim();
+    path.rsplit("::").next() == Some("Result")
+}
+
+/// Between an item and the one before it stand its docs and attributes alone.
+fn ends_an_item(line: &str) -> bool {
+    line.is_empty() || line.ends_with(['{', '}', ';'])
 }
 
 fn is_test(path: &Path) -> bool {

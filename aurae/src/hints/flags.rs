@@ -35,7 +35,10 @@ pub(super) fn meant_by(command: &str, flag: &str) -> Option<&'static str> {
 
 fn of_a_run(flag: &str) -> Option<&'static str> {
     Some(match flag {
-        "--restart" => "nothing is restarted yet: a program that has ended stays ended",
+        "--restart" => {
+            "`aurae schedule now --restart always -- PROGRAM` starts it again when it has ended, \
+             and after a reboot"
+        }
         "--entrypoint" => "the program is what follows `--`",
         "--mac-address" => "the node gives each cell its hardware address: leave the flag out",
         "-P" => "name the ports: `-p 8080:80` leads the node's port 8080 to the cell's 80",

@@ -68,6 +68,12 @@ pub(crate) fn near<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Opti
 }
 
 fn hint(problem: &clap::Error, words: &[OsString]) -> Option<String> {
+    if problem.kind() == ErrorKind::InvalidSubcommand {
+        let Some(ContextValue::String(wrong)) = problem.get(ContextKind::InvalidSubcommand) else {
+            return None;
+        };
+        return commands::meant_in(chosen(words).get_name(), wrong).map(str::to_owned);
+    }
     let Some(ContextValue::String(wrong)) = problem.get(ContextKind::InvalidArg) else {
         return None;
     };

@@ -369,7 +369,10 @@ impl Files {
 
     async fn wish(&self, named: Named, spec: Spec, ours: bool) -> Result<(), model::error::Error> {
         if !ours {
-            let message = format!("somebody else has declared a schedule {}", named.name);
+            let message = format!(
+                "a schedule {} is there that no file has declared",
+                named.name
+            );
             return Err(model::error::Error::new(Reason::AlreadyExists, message));
         }
         let mut effects = vec![Effect::on("schedule.Declare", &named.path())];

@@ -36,6 +36,7 @@ mod pods_network;
 mod pods_volumes;
 mod pods_watch;
 mod privileges;
+mod quotas;
 mod raw;
 mod requests;
 mod required;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A proc file system as an open folder, and writing to files of it. Whoever writes there on behalf
-//! of a container holds on to a proc that was checked, and never goes by a path that the container
-//! could have mounted something over (runc's CVE-2025-52881).
+//! A proc file system as an open folder, and writing to files of it. Code that writes there on
+//! behalf of a container holds on to a proc that was checked, and never goes by a path that the
+//! container could have mounted something over (runc's CVE-2025-52881).
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;

@@ -4,28 +4,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+use names::RLIMITS as NAMES;
+
 use crate::error::check;
 use crate::{Error, Result};
-
-/// Names in the order of their numbers on x86_64 and aarch64, without `RLIMIT_`.
-const NAMES: [&str; 16] = [
-    "CPU",
-    "FSIZE",
-    "DATA",
-    "STACK",
-    "CORE",
-    "RSS",
-    "NPROC",
-    "NOFILE",
-    "MEMLOCK",
-    "AS",
-    "LOCKS",
-    "SIGPENDING",
-    "MSGQUEUE",
-    "NICE",
-    "RTPRIO",
-    "RTTIME",
-];
 
 /// The value that means no limit (`RLIM_INFINITY`).
 pub const UNLIMITED: u64 = u64::MAX;

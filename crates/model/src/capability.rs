@@ -1,56 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Capabilities by name and as a set, with the kernel's numbers. A table; nothing is dropped here.
+//! Capabilities by name and as a set, with the kernel's numbers. Nothing is dropped here.
 
 use std::str::FromStr;
 
+pub use names::CAPABILITIES as NAMES;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-
-/// In order of their numbers (capabilities(7), Linux 5.9 and later), without `CAP_`.
-pub const NAMES: [&str; 41] = [
-    "CHOWN",
-    "DAC_OVERRIDE",
-    "DAC_READ_SEARCH",
-    "FOWNER",
-    "FSETID",
-    "KILL",
-    "SETGID",
-    "SETUID",
-    "SETPCAP",
-    "LINUX_IMMUTABLE",
-    "NET_BIND_SERVICE",
-    "NET_BROADCAST",
-    "NET_ADMIN",
-    "NET_RAW",
-    "IPC_LOCK",
-    "IPC_OWNER",
-    "SYS_MODULE",
-    "SYS_RAWIO",
-    "SYS_CHROOT",
-    "SYS_PTRACE",
-    "SYS_PACCT",
-    "SYS_ADMIN",
-    "SYS_BOOT",
-    "SYS_NICE",
-    "SYS_RESOURCE",
-    "SYS_TIME",
-    "SYS_TTY_CONFIG",
-    "MKNOD",
-    "LEASE",
-    "AUDIT_WRITE",
-    "AUDIT_CONTROL",
-    "SETFCAP",
-    "MAC_OVERRIDE",
-    "MAC_ADMIN",
-    "SYSLOG",
-    "WAKE_ALARM",
-    "BLOCK_SUSPEND",
-    "AUDIT_READ",
-    "PERFMON",
-    "BPF",
-    "CHECKPOINT_RESTORE",
-];
 
 /// The capabilities that container runtimes leave to a container's root by default.
 pub const DEFAULT: [&str; 14] = [

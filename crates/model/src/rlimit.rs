@@ -1,32 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Resource limits by name, with the kernel's numbers for x86_64 and aarch64. A table and its
-//! checks.
+//! Resource limits as asked for: by name, with the kernel's numbers.
 
 use std::collections::BTreeSet;
 
+use names::RLIMITS as NAMES;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result, Within};
-
-/// In order of their numbers.
-pub const NAMES: [&str; 16] = [
-    "CPU",
-    "FSIZE",
-    "DATA",
-    "STACK",
-    "CORE",
-    "RSS",
-    "NPROC",
-    "NOFILE",
-    "MEMLOCK",
-    "AS",
-    "LOCKS",
-    "SIGPENDING",
-    "MSGQUEUE",
-    "NICE",
-    "RTPRIO",
-    "RTTIME",
-];
 
 /// A resource limit as asked for.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]

@@ -3,9 +3,9 @@
 //! reserve for the node. Pure; [`crate::settings::Settings`] makes addresses of the numbers.
 //!
 //! A number that was given back is given out again as late as the range allows: who still sends to
-//! an address that is gone should meet nobody, not the next tenant. For the same reason it rests
-//! for a while: another tenant gets it neither by its number nor, as long as any other is free, by
-//! chance.
+//! an address that is gone should reach no cell, not the next tenant's. For the same reason it
+//! rests for a while: another tenant gets it neither by its number nor, as long as any other is
+//! free, by chance.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;

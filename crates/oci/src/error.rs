@@ -2,7 +2,7 @@
 //! The crate's error: a sentence, with what was being done before it.
 //!
 //! A text and not an enum: the process of a container sends its error to the process that made it,
-//! and whoever called reads it as text. What podman looks for in it ("executable file not found in
+//! and the engine reads it as text. What podman looks for in it ("executable file not found in
 //! $PATH", "container does not exist") is written as runc has it.
 
 use std::fmt;

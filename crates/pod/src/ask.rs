@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Asks a container: by a program in it, or over the pod's network. One question, one answer, with
-//! a bound on both time and bytes; a container is nobody to be trusted.
+//! a bound on both time and bytes; a container isn't trusted.
 
 use std::pin::pin;
 use std::time::Duration;

@@ -194,7 +194,7 @@ impl Pods {
     /// # Errors
     /// Where the permit does not cover what is asked for.
     pub fn list(&self, permit: &Permit, scope: &Scope) -> Result<Vec<PodStatus>, Error> {
-        covers(permit, scope)?;
+        permit.demand_scope(scope)?;
         let asked = |tenant: &Tenant| match scope {
             Scope::Tenant(asked) => asked == tenant,
             Scope::Every => true,
@@ -319,15 +319,6 @@ impl Pods {
         let handle = self.shared.find(&request.target)?;
         admit::check_dial(&permit, &handle.status.borrow().spec)?;
         handle.sandbox.dial(request.port, DIAL).await
-    }
-}
-
-/// Whether a permit is for all that is asked about.
-pub(crate) fn covers(permit: &Permit, scope: &Scope) -> Result<(), Error> {
-    match scope {
-        Scope::Tenant(tenant) => permit.demand_tenant(tenant),
-        Scope::Every if permit.every_tenant() => Ok(()),
-        Scope::Every => Err(Error::internal("the permit does not cover every tenant")),
     }
 }
 

@@ -4,8 +4,8 @@
 //!
 //! [`Pods`] is the handle that `auraed/rpc` calls, with a `Permit` by value. Each pod has one task
 //! ([`task`]), which alone changes it. What the task does goes through the port [`sandbox`]: above
-//! it nobody sees a pid, a descriptor, a cgroup, a path of the node or a namespace. [`cell`] is the
-//! one implementation there is: a cell of this node.
+//! it no code sees a pid, a descriptor, a cgroup, a path of the node or a namespace. [`cell`] is
+//! the one implementation there is: a cell of this node.
 //!
 //! ```text
 //!   Pods (handle) ──orders──► task, one per pod ──► sandbox ──► cell: Runtime, volumes

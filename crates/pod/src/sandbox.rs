@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The port to what a pod runs in. Containers are known by name, volumes by name, ports by number:
-//! whoever is above knows nothing of how a sandbox keeps them apart.
+//! the code above knows nothing of how a sandbox keeps them apart.
 
 use std::time::Duration;
 

@@ -15,9 +15,7 @@ use model::error::{Error, Reason};
 use model::name::{ObjectPath, Tenant, Uid};
 use model::network::Network;
 use model::object::{Kind, ObjectRef};
-use model::request::{
-    ListQuery, Scope, SendSignal, Stop, UpdateCell, UpdateExecutable, WatchQuery,
-};
+use model::request::{ListQuery, SendSignal, Stop, UpdateCell, UpdateExecutable, WatchQuery};
 use model::signal::Signal;
 use model::status::{Annex, Object};
 
@@ -61,7 +59,7 @@ impl Runtime {
     /// # Errors
     /// `INVALID_FIELD` for a page token that isn't one.
     pub async fn list(&self, permit: &Permit, query: &ListQuery) -> Result<Page, Error> {
-        covers_scope(permit, &query.filter.scope)?;
+        permit.demand_scope(&query.filter.scope)?;
         let index = &self.shared.index;
         let page = index.list(query, &|object| shows(permit, object))?;
         self.whole_page(page).await
@@ -72,7 +70,7 @@ impl Runtime {
     /// # Errors
     /// Where the permit does not cover what is asked for.
     pub fn watch(&self, permit: Permit, query: WatchQuery) -> Result<Watcher, Error> {
-        covers_scope(&permit, &query.filter.scope)?;
+        permit.demand_scope(&query.filter.scope)?;
         let token = query.resume_token.as_deref();
         let index = self.shared.index.clone();
         let shows = Box::new(move |object: &Object| shows(&permit, object));
@@ -436,14 +434,6 @@ impl Runtime {
         executable.stdout_bytes = totals.stdout;
         executable.stderr_bytes = totals.stderr;
         Arc::new(Object::Executable(executable))
-    }
-}
-
-fn covers_scope(permit: &Permit, scope: &Scope) -> Result<(), Error> {
-    match scope {
-        Scope::Tenant(tenant) => permit.demand_tenant(tenant),
-        Scope::Every if permit.every_tenant() => Ok(()),
-        Scope::Every => Err(Error::internal("the permit does not cover every tenant")),
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Sockets in a cell's network: made by a thread that enters it for that moment, and goes. A socket
-//! stays in the network where it was made, so whoever has it can connect from anywhere. `pod` calls
+//! stays in the network where it was made, so its owner can connect from anywhere. `pod` calls
 //! it, for probes and forwarded ports.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream as StdStream};

@@ -182,7 +182,7 @@ impl Schedules {
         permit: &Permit,
         list: &List,
     ) -> Result<(Vec<Arc<Status>>, Option<String>), Error> {
-        covers(permit, &list.scope)?;
+        permit.demand_scope(&list.scope)?;
         let from = list.page_token.as_deref().map(parse_token).transpose()?;
         let mut at = from.map_or(Bound::Unbounded, Bound::Excluded);
         let mut page = Vec::new();
@@ -349,15 +349,6 @@ pub(crate) async fn ask<T>(
     let sent = handle.orders.send(order(reply)).await;
     sent.map_err(|_| gone())?;
     answer.await.unwrap_or_else(|_| Err(gone()))
-}
-
-/// Whether a permit is for all that is asked for.
-pub(crate) fn covers(permit: &Permit, scope: &Scope) -> Result<(), Error> {
-    match scope {
-        Scope::Tenant(tenant) => permit.demand_tenant(tenant),
-        Scope::Every if permit.every_tenant() => Ok(()),
-        Scope::Every => Err(Error::internal("the permit does not cover every tenant")),
-    }
 }
 
 fn token_of(named: &Named) -> String {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whose runs objects of the runtime are, for who stops them: whoever stops a run ends the wish.
+//! Whose runs objects of the runtime are, for the user who stops them: a stop of a run ends the
+//! wish.
 
 use identity::{Effect, Permit};
 use model::error::Error;

@@ -10,7 +10,7 @@ use model::name::{Label, ObjectPath, Uid};
 use model::schedule::request::{Named, Watch};
 use tenants::{Key, WatchKind};
 
-use crate::handle::{Schedules, covers};
+use crate::handle::Schedules;
 use crate::kept::Status;
 
 /// The order of changes of schedules.
@@ -49,14 +49,9 @@ impl Schedules {
     /// # Errors
     /// Where the permit does not cover what is asked for.
     pub fn watch(&self, permit: Permit, request: Watch) -> Result<Watcher, Error> {
-        covers(&permit, &request.scope)?;
         let token = request.resume_token.as_deref();
-        Ok(Watcher::new(
-            Watched(self.clone()),
-            permit,
-            request.scope,
-            token,
-        ))
+        let watched = Watched(self.clone());
+        Watcher::new(watched, permit, request.scope, token)
     }
 }
 

@@ -11,6 +11,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use identity::Permit;
+use model::error::Error;
 use model::name::{ObjectPath, Tenant};
 use model::request::Scope;
 use tokio::sync::watch;
@@ -108,9 +109,17 @@ pub struct Watcher<S: Source> {
 }
 
 impl<S: Source> Watcher<S> {
-    /// A snapshot and then every change, or, with the token of an event, what came after it. The
-    /// caller has looked whether the permit covers the scope.
-    pub fn new(source: S, permit: Permit, scope: Scope, resume_token: Option<&str>) -> Self {
+    /// A snapshot and then every change, or, with the token of an event, what came after it.
+    ///
+    /// # Errors
+    /// Where the permit does not cover what is asked for.
+    pub fn new(
+        source: S,
+        permit: Permit,
+        scope: Scope,
+        resume_token: Option<&str>,
+    ) -> Result<Self, Error> {
+        permit.demand_scope(&scope)?;
         let feed = source.feed();
         let (changed, last) = (feed.subscribe(), feed.last());
         let kept = resume_token.map(|token| feed.place(token));
@@ -127,7 +136,7 @@ impl<S: Source> Watcher<S> {
             Some(Some(place)) => watcher.at = At::Change(place),
             Some(None) => watcher.begin_anew(last),
         }
-        watcher
+        Ok(watcher)
     }
 
     /// The next event. Cancel-safe. Waits for ever where nothing changes.

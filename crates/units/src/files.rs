@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The port through which this crate sees a machine's files, and files in memory, which tests, the
-//! fuzzer and whoever checks a single text use.
+//! fuzzer and checks of a single text use.
 
 use std::collections::BTreeMap;
 

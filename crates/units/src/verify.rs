@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is to be said of units before they run: what is wrong in their files, what they would do,
-//! and what whoever runs them doesn't honour. For `aurae schedule verify`; it changes nothing.
+//! and what the unit manager doesn't honour. For `aurae schedule verify`; it changes nothing.
 
 use crate::depend::triggered;
 use crate::finding::{Finding, Position, Severity};

@@ -63,6 +63,20 @@ impl Command {
     }
 }
 
+/// The command that is meant by a word that other prompts take, as far as no line of this session
+/// has used it as a name.
+pub(super) fn meant_by(line: &str, evaluated: &[String]) -> Option<Command> {
+    let command = match line.trim() {
+        "help" => Command::Help,
+        "exit" | "quit" => Command::Exit,
+        _ => return None,
+    };
+    let mut words = evaluated
+        .iter()
+        .flat_map(|line| line.split(|c: char| !c.is_alphanumeric()));
+    words.all(|word| word != line.trim()).then_some(command)
+}
+
 /// Reads a file for `.load`.
 pub(super) fn load(file: &Path) -> Result<String, String> {
     let fail =
@@ -107,6 +121,17 @@ mod tests {
         let asked = Command::of(".type runtime.List").unwrap();
         assert_eq!(asked, Ok(Command::Type("runtime.List".into())));
         assert!(Command::of(".type").unwrap().is_err());
+    }
+
+    #[test]
+    fn words_of_other_prompts_are_commands_until_they_are_names() {
+        let none = [];
+        assert_eq!(meant_by(" help ", &none), Some(Command::Help));
+        assert_eq!(meant_by("quit", &none), Some(Command::Exit));
+        assert_eq!(meant_by("help()", &none), None);
+        let named = ["const help = 1;".to_owned()];
+        assert_eq!(meant_by("help", &named), None);
+        assert_eq!(meant_by("exit", &named), Some(Command::Exit));
     }
 
     #[test]

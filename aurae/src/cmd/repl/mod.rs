@@ -137,7 +137,8 @@ impl Repl {
 
     /// Does what a line says; whether to go on.
     async fn take(&mut self, line: &str) -> Result<bool, Failure> {
-        match Command::of(line) {
+        let meant = command::meant_by(line, &self.good).map(Ok);
+        match meant.or_else(|| Command::of(line)) {
             None => {
                 self.count += 1;
                 let name = format!("<repl:{}>", self.count);

@@ -230,7 +230,7 @@ fn because(trigger: Trigger) -> &'static str {
         Trigger::Missed => "its time was missed",
         Trigger::After => "another one ended",
         Trigger::Restart => "the last run ended",
-        Trigger::Hand => "somebody asked",
+        Trigger::Hand => "a user asked",
     }
 }
 

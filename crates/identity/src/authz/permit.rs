@@ -4,6 +4,7 @@
 
 use model::error::{Error, Reason};
 use model::name::{ObjectPath, Tenant};
+use model::request::Scope;
 
 use super::authorize::Hidden;
 use super::standing::Standing;
@@ -117,6 +118,18 @@ impl Permit {
         let action = self.action();
         let message = format!("the permit for {action} does not cover this object");
         Err(Error::internal(message))
+    }
+
+    /// Demands that the permit is for the objects of all tenants that a listing asks about.
+    ///
+    /// # Errors
+    /// `INTERNAL`, as of [`Permit::demand_tenant`].
+    pub fn demand_scope(&self, scope: &Scope) -> Result<(), Error> {
+        match scope {
+            Scope::Tenant(tenant) => self.demand_tenant(tenant),
+            Scope::Every if self.every_tenant => Ok(()),
+            Scope::Every => Err(Error::internal("the permit does not cover every tenant")),
+        }
     }
 
     /// Whether a listing may show that object: no denial is at its path or around it.

@@ -3,7 +3,7 @@
 //! registry.
 //!
 //! What an archive only names and doesn't bring is refused, also where the store has it: it may be
-//! another tenant's, and whoever knows a digest has no right to its bytes by that.
+//! another tenant's, and knowing a digest gives no right to its bytes.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read, Write};

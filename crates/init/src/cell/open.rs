@@ -59,7 +59,7 @@ fn one(open: &Open, inherited: bool) -> Result<OwnedFd, Failure> {
     let opened = follow::open_or_make(path, flags | OpenFlags::NONBLOCK, NEW_FILE);
     let stream = opened.map_err(|error| match error.is(Errno::NXIO.raw_os_error()) {
         true => {
-            let detail = format!("{}, a FIFO that nobody reads", path.display());
+            let detail = format!("{}, a FIFO that no process reads", path.display());
             Failure::new(Step::Open, error.errno(), detail)
         }
         false => refused(path, &error),

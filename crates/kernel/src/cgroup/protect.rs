@@ -13,6 +13,9 @@ const FILE: &str = "memory.min";
 impl Cgroup {
     /// `memory.min`, in bytes (`u64::MAX` is `max`); 0 where the group has no such file, which is
     /// so without the controller and at the root of the hierarchy.
+    ///
+    /// # Errors
+    /// `ENODEV`: the group is gone.
     pub fn memory_min(&self) -> Result<u64> {
         match self.read(FILE) {
             Ok(text) => Ok(bytes_of(&text)),

@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +37,11 @@ pub enum Unit {
     /// Operations a second on each disk, written as `128`; no share either.
     Rate,
 }
+
+/// When to try again where the tenant's own calls give the pool back as they end.
+const AGAIN: Duration = Duration::from_secs(1);
+/// When to try again where other tenants have the pool: that is theirs to end.
+const AGAIN_WHEN_OTHERS_END: Duration = Duration::from_secs(10);
 
 /// The least bound of bytes a second, 64 KiB. With less, the kernel holds single requests for
 /// seconds, and with them every process that waits for the disk's journal.
@@ -191,6 +197,20 @@ impl Quota {
             Unit::ByteRate => parse_bytes(text).ok().filter(|b| *b >= MIN_BYTE_RATE),
             Unit::Rate => text.parse().ok().filter(|ops| *ops >= MIN_RATE),
         }
+    }
+
+    /// Whether what is taken goes back by itself, as calls and connections end. Of any other quota
+    /// it goes back when its tenant ends or removes something.
+    fn is_of_calls(self) -> bool {
+        matches!(
+            self,
+            Quota::Creations
+                | Quota::Connections
+                | Quota::RequestBytes
+                | Quota::Streams
+                | Quota::LogReaders
+                | Quota::ImageTransfers
+        )
     }
 
     /// An amount in the quota's unit, for people: `1.50Gi`, `1.500`, `64`.
@@ -419,7 +439,8 @@ impl Limits {
     /// take nothing from others as long as they are within the reserve.
     ///
     /// # Errors
-    /// `LIMIT_EXCEEDED` with the quota's name, its size and its use.
+    /// `LIMIT_EXCEEDED` with the quota's name, its size and its use; with a time to try again
+    /// where the pool may be given back without the caller's doing.
     pub fn admit(&self, tenant: &Tenant, quota: Quota, wanted: u64, used: Used) -> Result<()> {
         let limit = self.limit(tenant, quota);
         if used.tenant.saturating_add(wanted) > limit {
@@ -463,12 +484,17 @@ impl Limits {
             quota.show(limit),
             quota.show(wanted)
         );
-        Error::new(Reason::LimitExceeded, message)
+        let error = Error::new(Reason::LimitExceeded, message)
             .about("quota", quota.as_str())
             .hint(format!(
                 "end or remove what is not needed, or ask an administrator to raise it: \
                  aurae tenant set {tenant} {quota}=…"
-            ))
+            ));
+        // What is larger than the quota never gets in.
+        match quota.is_of_calls() && wanted <= limit {
+            true => error.retry_after(AGAIN),
+            false => error,
+        }
     }
 }
 
@@ -480,9 +506,14 @@ fn node_is_full(quota: Quota, wanted: u64, used: u64, most: u64) -> Error {
         quota.show(most),
         quota.show(wanted)
     );
-    Error::new(Reason::LimitExceeded, message)
+    let error = Error::new(Reason::LimitExceeded, message)
         .about("quota", quota.as_str())
-        .hint("try again when others have ended, or ask an administrator")
+        .hint("try again when others have ended, or ask an administrator");
+    match wanted {
+        _ if wanted > most => error,
+        _ if quota.is_of_calls() => error.retry_after(AGAIN),
+        _ => error.retry_after(AGAIN_WHEN_OTHERS_END),
+    }
 }
 
 impl Serialize for Quotas {

@@ -109,6 +109,32 @@ fn a_refusal_names_the_quota_its_size_and_its_use() {
 }
 
 #[test]
+fn a_refusal_says_when_to_try_again_where_the_pool_empties_by_itself() {
+    let mut limits = limits(
+        100,
+        &[("ann", Quota::Cells, "10"), ("ann", Quota::Streams, "10")],
+    );
+    limits.capacity.whole.insert(Quota::Streams, 100);
+    let again = |quota, wanted, tenant_has, all| {
+        let used = Used {
+            tenant: tenant_has,
+            all,
+            administrators: 0,
+        };
+        let refused = limits.admit(&tenant("ann"), quota, wanted, used);
+        refused.unwrap_err().retry_after
+    };
+    // The calls that it has open end; its cells don't, unless it ends them.
+    assert_eq!(again(Quota::Streams, 1, 10, 10), Some(AGAIN));
+    assert_eq!(again(Quota::Cells, 1, 10, 10), None);
+    // More than it may ever have.
+    assert_eq!(again(Quota::Streams, 11, 0, 0), None);
+    // Others have all that there is.
+    assert_eq!(again(Quota::Streams, 1, 0, 90), Some(AGAIN));
+    assert_eq!(again(Quota::Cells, 1, 0, 90), Some(AGAIN_WHEN_OTHERS_END));
+}
+
+#[test]
 fn administrators_have_everything_unless_it_was_set() {
     let limits = limits(100, &[]);
     assert_eq!(limits.limit(&tenant("system"), Quota::Cells), 100);

@@ -2,8 +2,8 @@
 //! The whole ruleset as data, and the transaction that puts it in the place of what was there.
 //!
 //! One table per family, both with the bridge's name: `bridge` says what a port may send
-//! ([`super::rules_bridge`]), `inet` where packets may go ([`super::rules_inet`]). Nothing of
-//! anybody else's is touched.
+//! ([`super::rules_bridge`]), `inet` where packets may go ([`super::rules_inet`]). Tables of
+//! other programs aren't touched.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The program of a process: found, in the container and with its user's rights, before anybody
-//! hears that the container is there. And what it is executed with.
+//! The program of a process: found, in the container and with its user's rights, before the
+//! engine hears that the container is there. And what it is executed with.
 
 use std::ffi::CString;
 use std::io::Read;

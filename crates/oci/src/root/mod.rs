@@ -9,8 +9,8 @@
 //! ```
 //!
 //! It is a neighbour of `init`'s `cell/image`, which does the same for Aurae's own containers with
-//! a stage that the node's spawner has set. Here no such process stands by: whoever calls the
-//! runtime is trusted with the mounts that it asks for, so they are taken with its rights.
+//! a stage that the node's spawner has set. Here no such process stands by: the caller of
+//! the runtime is trusted with the mounts that it asks for, so they are taken with its rights.
 
 mod copy_up;
 pub(crate) mod devices;

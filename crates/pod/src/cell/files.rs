@@ -8,7 +8,7 @@
 //! volume/a.conf          ──► ..data/a.conf
 //! ```
 //!
-//! Containers can't write there: no name in it is anybody else's.
+//! Containers can't write there: every name in it is ours.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

@@ -325,7 +325,67 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use model::quota::{Capacity, Quotas};
+
     use super::*;
+
+    /// Of each quota of the kernel: what it is set to, and what the tenant's group is told then.
+    #[test]
+    fn each_quota_of_the_kernel_is_a_limit_of_the_tenants_group() {
+        let tenant: Tenant = "acme".parse().unwrap();
+        let controllers = ["memory", "cpu", "pids", "io"].map(str::to_owned);
+        let told = |set: &[(Quota, &str)]| {
+            let amounts = set.iter().map(|(q, text)| (*q, q.parse(text).unwrap()));
+            let quotas = Quotas(amounts.collect());
+            let limits = Limits {
+                capacity: Capacity {
+                    whole: BTreeMap::from([
+                        (Quota::MemoryMax, 1 << 30),
+                        (Quota::MemoryHigh, 1 << 30),
+                        (Quota::MemoryMin, 1 << 30),
+                        (Quota::CpuMax, 2000),
+                        (Quota::Pids, 10_000),
+                    ]),
+                    reserve: 100,
+                },
+                set: [(tenant.clone(), quotas)].into(),
+            };
+            of(&limits, &tenant, &controllers).unwrap()
+        };
+        // Without a word of an administrator: half of the memory, four in ten processes.
+        let by_default = told(&[]);
+        assert_eq!(by_default.memory_max, Some(Bound::At(512 << 20)));
+        assert_eq!(by_default.memory_high, Some(Bound::Max));
+        assert_eq!(by_default.memory_min, Some(Bound::At(0)));
+        assert_eq!(by_default.pids_max, Some(Bound::At(4000)));
+        assert_eq!(by_default.cpu_weight, Some(100));
+        assert_eq!(by_default.cpu_max.map(|max| max.quota_us), Some(Bound::Max));
+        assert_eq!(by_default.io_weight, None);
+
+        let set = told(&[
+            (Quota::MemoryMax, "256M"),
+            (Quota::MemoryHigh, "12.5%"),
+            (Quota::MemoryMin, "64M"),
+            (Quota::CpuMax, "1.5"),
+            (Quota::CpuWeight, "20"),
+            (Quota::Pids, "100"),
+            (Quota::IoWeight, "50"),
+        ]);
+        assert_eq!(set.memory_max, Some(Bound::At(256 << 20)));
+        assert_eq!(set.memory_high, Some(Bound::At(128 << 20)));
+        assert_eq!(set.memory_min, Some(Bound::At(64 << 20)));
+        let cpu = set.cpu_max.map(|max| (max.quota_us, max.period_us));
+        assert_eq!(cpu, Some((Bound::At(150_000), 100_000)));
+        assert_eq!(set.cpu_weight, Some(20));
+        assert_eq!(set.pids_max, Some(Bound::At(100)));
+        assert_eq!(set.io_weight, Some(50));
+
+        // The least of a CPU that the kernel takes.
+        let least = told(&[(Quota::CpuMax, "0.001")]).cpu_max;
+        assert_eq!(least.map(|max| max.quota_us), Some(Bound::At(1000)));
+    }
 
     #[test]
     fn a_quota_that_the_kernel_lacks_is_refused_by_what_is_missing() {

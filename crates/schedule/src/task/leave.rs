@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The end of a schedule: its runs end, then it goes. That somebody has removed it is kept: where
+//! The end of a schedule: its runs end, then it goes. That a user has removed it is kept: where
 //! it fails, or the daemon dies, it is tried again on behalf of that user, and nothing begins
 //! meanwhile.
 

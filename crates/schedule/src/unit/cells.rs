@@ -43,7 +43,7 @@ impl Runs {
                 true => Ok(()),
                 false => Err(Error::new(
                     Reason::AlreadyExists,
-                    format!("the cell {CELL} of the tenant system is somebody else's"),
+                    format!("the cell {CELL} of the tenant system isn't the unit manager's"),
                 )
                 .hint("stop it: units run in it")),
             };
@@ -83,7 +83,7 @@ impl Runs {
             let seen = seen.filter(|it| !it.state().is_final());
             if let Some(seen) = seen {
                 if seen.meta().labels.get(UNIT) != Some(label.as_str()) {
-                    let words = format!("{path} of the tenant system is somebody else's");
+                    let words = format!("{path} of the tenant system isn't the unit's");
                     return Err(Error::new(Reason::AlreadyExists, words)
                         .hint("stop it: the unit's commands run in a cell of that name"));
                 }

@@ -3,7 +3,7 @@
 //! range, with a name that the unit's own view of `/etc/passwd` has.
 //!
 //! A number is taken by a lock on a file of that number, as systemd takes it, in the folder where
-//! systemd does (nss-systemd(8)): nobody else takes it while the lock is held, be it another node
+//! systemd does (nss-systemd(8)): no other takes it while the lock is held, be it another node
 //! on the machine or systemd. Node-init keeps the lock's descriptor, so it outlives the daemon and
 //! ends with node-init. Units that have one name by `User=` have one user.
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Mount and swap units: services that run mount(8), swapon(8) and their opposites, and are up as
 //! long as the machine has what they made (systemd.mount(5), systemd.swap(5)). What the machine has
-//! is the kernel's word, never ours: what somebody mounts by hand makes its unit active. Devices
+//! is the kernel's word, never ours: what is mounted by hand makes its unit active. Devices
 //! are looked for here, too; who waits for one is [`super::manager`].
 
 use std::borrow::Cow;

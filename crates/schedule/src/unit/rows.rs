@@ -49,7 +49,7 @@ const ROWS_OF_SYSTEMD: &[Row] = &[
     Row(
         &["systemd-initctl.service", "systemd-initctl.socket"],
         Native,
-        "`telinit` and `shutdown` speak to the daemon; nobody reads `/run/initctl`",
+        "`telinit` and `shutdown` speak to the daemon; `/run/initctl` isn't read",
     ),
     Row(
         &[

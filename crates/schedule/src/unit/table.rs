@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The units that are loaded: those that somebody asked for, and what they lead to. Files are read
+//! The units that are loaded: those that a user asked for, and what they lead to. Files are read
 //! when a unit is loaded, and again by a reload of all; nothing here is remembered over daemons.
 
 use std::collections::{BTreeMap, BTreeSet};

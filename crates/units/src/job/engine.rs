@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The jobs that are there: which one may begin, and what follows when one has ended. A state
-//! machine; whoever runs units asks it and does what it says.
+//! machine; the unit manager asks it and does what it says.
 //!
 //! ```text
 //! install -> waiting -> begin -> running -> ended -> (gone)

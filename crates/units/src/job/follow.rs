@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Jobs that nobody asks for: a unit that nobody needs any more is stopped, one that another one
+//! Jobs that no user asks for: a unit that no other needs any more is stopped, one that another one
 //! upholds is started again, one that is bound to what has gone is stopped (systemd.unit(5)). Asked
 //! whenever a unit or a job is another than before; who asks sees to it that it comes to an end.
 

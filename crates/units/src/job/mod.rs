@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Jobs: what is to be done to a unit, all that has to be done along with it ([`transaction`]), and
-//! in which order it is done ([`engine`]). Decisions alone: whoever runs units does them and says
+//! in which order it is done ([`engine`]). Decisions alone: the unit manager does them and says
 //! how they ended. The rules are those of systemctl(1), systemd.unit(5) and systemd.special(7).
 
 pub mod engine;

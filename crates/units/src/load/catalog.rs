@@ -203,6 +203,9 @@ fn file(files: &dyn Files, path: String) -> Source {
 
 /// Whether a unit may have `name` as another name (systemd.unit(5), `Alias=`): of the same type,
 /// plain for plain, template or instance for template or instance.
+///
+/// # Errors
+/// Why it can't, as a sentence.
 pub fn alias_of(name: &UnitName, target: UnitName) -> Result<UnitName, String> {
     if name.kind() != target.kind() {
         return Err(format!(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How much a service leaves open, as `systemd-analyze security --offline=true` counts it: a number
 //! from 0.0 to 10.0 and a word. It judges what the unit's files say, not what the program does, and
-//! not whether whoever runs the unit honours it ([`crate::verify`]).
+//! not whether the manager of the unit honours it ([`crate::verify`]).
 
 mod calls;
 mod judge;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a schedule runs: the runtime's and pods' own requests, and what has no meaning in them for
-//! a run that nobody asks for at that moment.
+//! a run that no client asks for at that moment.
 
 use model::error::{Error, Result, Within};
 use model::name::{ObjectPath, Tenant};

@@ -7,7 +7,7 @@
 //! node has made read-only, and no place is looked up in a mount that a program has a hand in.
 //!
 //! Paths are followed once, to a descriptor, whose path the kernel tells. When it is mounted the
-//! path must lead there through no link at all: what somebody exchanges meanwhile is a failure, and
+//! path must lead there through no link at all: what is exchanged meanwhile is a failure, and
 //! no other place.
 
 use std::ffi::OsStr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Takes the fields of an object one by one, and notes each that can't be taken: what nobody has
+//! Takes the fields of an object one by one, and notes each that can't be taken: what wasn't
 //! taken is noted in the end.
 
 use serde_json::{Map, Value};

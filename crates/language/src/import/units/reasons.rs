@@ -8,7 +8,7 @@ const FILES: &str = "a cell sees of the node's files what `mounts` of its cell n
     where that says whose files they are";
 const OUTPUT: &str = "what it prints is in its log: `aurae schedule logs`";
 const CALLS: &str = "the profile of system calls that every cell has holds; `seccomp` may say more";
-const LISTEN: &str = "nobody hears what it says of itself; it counts as started once it runs";
+const LISTEN: &str = "what it says of itself isn't heard; it counts as started once it runs";
 const ROOT: &str = "the root of a cell is the node's, or an image's";
 const TESTS: &str = "nothing is tested before a run; let the program do it";
 

@@ -380,7 +380,7 @@ fn kind(made: &mut Made<'_>, kind: Type) {
              foreground"
         }
         Type::Notify | Type::NotifyReload | Type::Dbus => {
-            "nobody hears what it says of itself; it counts as started once it runs"
+            "what it says of itself isn't heard; it counts as started once it runs"
         }
     };
     made.note("Type", words);

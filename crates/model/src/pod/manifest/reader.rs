@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Takes the fields of a document one by one; what nobody has taken is a problem in the end.
+//! Takes the fields of a document one by one; what wasn't taken is a problem in the end.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -144,7 +144,7 @@ fn missed(
     match spec.missed() {
         Missed::RunOnce if !late => wanted(state, time, Trigger::Missed),
         Missed::Skip | Missed::RunOnce => {
-            let words = "nobody was there when its time came".to_owned();
+            let words = "no daemon ran when its time came".to_owned();
             let due = Due {
                 at: time,
                 by: Trigger::Missed,

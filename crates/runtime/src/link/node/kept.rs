@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Descriptors that node-init keeps for the next daemon (ADR 53). Whoever has something that must
-//! outlive this daemon gives it with an owner's name; the next daemon gets all of them back, by
+//! Descriptors that node-init keeps for the next daemon (ADR 53). A subsystem gives what must
+//! outlive this daemon with an owner's name; the next daemon gets all of them back, by
 //! [`NodeInit::kept_descriptors`], and drops what it knows no owner of.
 
 use std::collections::HashMap;

@@ -162,7 +162,7 @@ async fn greet(path: &Path) -> io::Result<UnixStream> {
         }
     }
     if !line.starts_with(b"OK ") {
-        return Err(io::Error::other("it takes nobody of this user"));
+        return Err(io::Error::other("it refuses this user"));
     }
     stream.write_all(b"BEGIN\r\n").await?;
     Ok(stream)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Jobs that nobody asks for (`StopWhenUnneeded=`, `Upholds=`), and those that take too long
+//! Jobs that no user asks for (`StopWhenUnneeded=`, `Upholds=`), and those that take too long
 //! (`JobTimeoutSec=`, `JobRunningTimeoutSec=`). Who needs what is decided by `units::job::follow`.
 
 use std::collections::BTreeMap;

@@ -271,7 +271,7 @@ impl Manager {
         if state.sub.activity().is_up() && rules.notify_access != "none" {
             // What runs has its address, and says the next thing by it.
             if let Err(error) = self.socket(unit) {
-                tracing::error!(%unit, %error, "nobody hears what a service says");
+                tracing::error!(%unit, %error, "the manager doesn't hear what a service says");
             }
         }
         if state.sub.activity().is_up() {

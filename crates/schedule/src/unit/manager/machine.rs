@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is the machine's and not ours: mounts, swaps and devices are up where it has them. Mounts
 //! are looked at whenever the kernel says that its table has changed; a device is waited for while
-//! somebody starts it.
+//! a job starts it.
 
 use std::fs::File;
 use std::sync::Arc;

@@ -352,7 +352,7 @@ impl Manager {
                 unit: service,
                 kind: JobType::Start,
                 mode: Default::default(),
-                why: format!("somebody came to {unit}"),
+                why: format!("a client came to {unit}"),
             });
         }
     }

@@ -4,8 +4,8 @@
 //! only root may enter, with a link outside. A unit that changes from the one to the other takes
 //! what is in its folders along.
 //!
-//! Each step of a path is taken from the folder before it, and none by a symbolic link: whoever
-//! owns one of them can't lead rights to another place.
+//! Each step of a path is taken from the folder before it, and none by a symbolic link: the
+//! owner of one of them can't lead rights to another place.
 
 use std::io;
 use std::os::fd::OwnedFd;

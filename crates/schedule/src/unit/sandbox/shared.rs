@@ -5,7 +5,7 @@
 //! Each activation has a folder of its own below the node's run directory, named by its key. In it
 //! are links to the folders in `/tmp` and `/var/tmp`, written before those are made, and files on
 //! which the namespaces are mounted: so the kernel keeps them whatever becomes of the daemon, and
-//! whoever finds the folder finds all of it. [`sweep`] takes away what belongs to no activation;
+//! what finds the folder finds all of it. [`sweep`] takes away what belongs to no activation;
 //! it is the only end that there is, so a daemon that dies before it does nothing wrong.
 
 use std::collections::BTreeSet;
@@ -127,7 +127,7 @@ fn private(folder: &Path, name: &str, base: &str) -> io::Result<String> {
         // Somebody else has put something there: another name.
         fs::remove_file(&link)?;
     }
-    Err(io::Error::other("every name is taken by somebody else"))
+    Err(io::Error::other("every name is taken by another process"))
 }
 
 /// Whether it is a folder, no link, that nobody but root may enter.
