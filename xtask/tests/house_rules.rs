@@ -230,7 +230,11 @@ fn what_users_read_names_the_thing() {
             if line == "#[cfg(test)]" {
                 break;
             }
-            let read = if kind == "rs" { texts(line) } else { line.to_owned() };
+            let read = if kind == "rs" {
+                texts(line)
+            } else {
+                line.to_owned()
+            };
             let mut words = read.split(|c: char| !c.is_alphanumeric());
             if words.any(|word| RIDDLES.contains(&word.to_lowercase().as_str())) {
                 wrong.push(shown(&source, number));
@@ -291,7 +295,10 @@ fn public_functions_say_their_errors() {
             }
         }
     }
-    refuse("a public function that may fail has a section `# Errors`", wrong);
+    refuse(
+        "a public function that may fail has a section `# Errors`",
+        wrong,
+    );
 }
 
 fn is_public_function(line: &str) -> bool {

@@ -49,11 +49,15 @@ fn shown_by(quota: Quota) -> ShownBy {
             Other("a_flood_of_large_requests_is_bounded_and_harms_no_other_tenant")
         }
         Quota::LogReaders => Other("readers_of_logs_keep_no_run_from_being_attached"),
-        Quota::ImageBytes => Other("a_tenant_past_its_quota_of_images_is_refused_and_leaves_nothing"),
+        Quota::ImageBytes => {
+            Other("a_tenant_past_its_quota_of_images_is_refused_and_leaves_nothing")
+        }
         Quota::Addresses | Quota::Ports => {
             Other("who_asks_for_nothing_has_nothing_and_what_is_refused_is_named")
         }
-        Quota::LogBytes => Other("a_tenants_output_is_held_to_its_quota_and_takes_no_other_tenants"),
+        Quota::LogBytes => {
+            Other("a_tenants_output_is_held_to_its_quota_and_takes_no_other_tenants")
+        }
         Quota::FinishedBytes => {
             Other("a_tenants_oldest_records_are_beyond_its_quota_and_no_other_tenants")
         }
@@ -61,7 +65,9 @@ fn shown_by(quota: Quota) -> ShownBy {
             Other("a_tenant_that_fills_its_part_of_the_audit_takes_no_other_tenants_lines")
         }
         Quota::MemoryMax => Other("memory that a tenant fills is its own"),
-        Quota::MemoryMin => Other("a tenant's protected memory is protected by the groups around it"),
+        Quota::MemoryMin => {
+            Other("a tenant's protected memory is protected by the groups around it")
+        }
         Quota::Pids => Other("a fork bomb takes its own tenant's processes alone"),
         Quota::IoReadBytes | Quota::IoWriteBytes | Quota::IoReads | Quota::IoWrites => {
             Other("a tenant reads no more of a disk than its quota, and another as it likes")
@@ -84,7 +90,8 @@ fn tests_of_the_repository() -> String {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 folders.push(path);
-            } else if path.extension().is_some_and(|it| it == "rs") && !path.ends_with("quotas.rs") {
+            } else if path.extension().is_some_and(|it| it == "rs") && !path.ends_with("quotas.rs")
+            {
                 all.push_str(&std::fs::read_to_string(path).unwrap());
             }
         }
@@ -97,7 +104,8 @@ fn every_quota_has_a_test_that_meets_it() {
     let all = tests_of_the_repository();
     for quota in Quota::ALL {
         if let ShownBy::Other(name) = shown_by(*quota) {
-            let there = all.contains(&format!("fn {name}(")) || all.contains(&format!("\"{name}\""));
+            let there =
+                all.contains(&format!("fn {name}(")) || all.contains(&format!("\"{name}\""));
             assert!(there, "{quota} is shown by {name}, which isn't there");
         }
     }
@@ -123,7 +131,10 @@ fn assert_refused(refused: &Status, quota: Quota, has: &str, passes: bool) -> Fa
     assert_eq!(about, Some(("quota".to_owned(), quota.to_string())));
     assert_eq!(failure.retry_after.is_some(), passes, "{failure:?}");
     let hint = failure.hint.clone().unwrap_or_default();
-    assert!(hint.contains(&format!("aurae tenant set acme {quota}=")), "{hint}");
+    assert!(
+        hint.contains(&format!("aurae tenant set acme {quota}=")),
+        "{hint}"
+    );
     failure
 }
 
@@ -212,10 +223,14 @@ async fn cells(administrator: &Person, eve: &Person) {
     };
     set(administrator, some("2")).await;
     make(eve, "one", wire::CellSpec::default()).await.unwrap();
-    make(eve, "one/in", wire::CellSpec::default()).await.unwrap();
+    make(eve, "one/in", wire::CellSpec::default())
+        .await
+        .unwrap();
     // Nested or not, it is a cell.
     for path in ["two", "one/two"] {
-        let refused = make(eve, path, wire::CellSpec::default()).await.unwrap_err();
+        let refused = make(eve, path, wire::CellSpec::default())
+            .await
+            .unwrap_err();
         assert_refused(&refused, Quota::Cells, "2 of its 2", false);
     }
     // One of its own for an executable counts, too, and nothing is left of what was refused.
@@ -245,8 +260,15 @@ async fn creations(administrator: &Person, eve: &Person, bob: &Person) {
         make(bob, "beside", wire::CellSpec::default())
     );
     others.unwrap();
-    let (made, refused): (Vec<_>, Vec<_>) = answers.into_iter().zip(&names).partition(|(a, _)| a.is_ok());
-    assert!(!made.is_empty() && !refused.is_empty(), "{} made", made.len());
+    let (made, refused): (Vec<_>, Vec<_>) = answers
+        .into_iter()
+        .zip(&names)
+        .partition(|(a, _)| a.is_ok());
+    assert!(
+        !made.is_empty() && !refused.is_empty(),
+        "{} made",
+        made.len()
+    );
     for (answer, _) in refused {
         assert_refused(&answer.unwrap_err(), Quota::Creations, "1 of its 1", true);
     }
@@ -285,7 +307,7 @@ async fn tmpfs(administrator: &Person, eve: &Person) {
     set(administrator, some("12M")).await;
     make(eve, "full", volume(8 << 20)).await.unwrap();
     let refused = make(eve, "fuller", volume(8 << 20)).await.unwrap_err();
-    let failure = assert_refused(&refused, Quota::Tmpfs, "8.0Mi of its 12.0Mi", false);
+    let failure = assert_refused(&refused, Quota::Tmpfs, "8.00Mi of its 12.0Mi", false);
     assert_eq!(failure.field.as_deref(), Some("cell.spec.volumes"));
     remove(eve, "full").await;
     make(eve, "fuller", volume(8 << 20)).await.unwrap();
@@ -309,7 +331,12 @@ async fn request_ids(administrator: &Person, eve: &Person) {
         eve.node.runtime().run_executable(run(name)).await.unwrap();
     }
     let refused = eve.node.runtime().run_executable(run("c")).await;
-    assert_refused(&refused.unwrap_err(), Quota::RequestIds, "2 of its 2", false);
+    assert_refused(
+        &refused.unwrap_err(),
+        Quota::RequestIds,
+        "2 of its 2",
+        false,
+    );
     // One that is known is answered as before, and without an id there is nothing to remember.
     eve.node.runtime().run_executable(run("b")).await.unwrap();
     let plain = executable("web/c", argv(&["sleep", "1000"]));
@@ -381,7 +408,7 @@ async fn connections(administrator: &Person, eve: &Person, bob: &Person) {
     let refused = loop {
         match client::Node::connect(&eve.target).await {
             Ok(node) => held.push(node),
-            Err(error) => break error.to_string(),
+            Err(error) => break format!("{error:?}"),
         }
         assert!(held.len() < 3, "the quota holds");
     };

@@ -15,9 +15,7 @@ use model::error::{Error, Reason};
 use model::name::{ObjectPath, Tenant, Uid};
 use model::network::Network;
 use model::object::{Kind, ObjectRef};
-use model::request::{
-    ListQuery, SendSignal, Stop, UpdateCell, UpdateExecutable, WatchQuery,
-};
+use model::request::{ListQuery, SendSignal, Stop, UpdateCell, UpdateExecutable, WatchQuery};
 use model::signal::Signal;
 use model::status::{Annex, Object};
 

@@ -110,7 +110,10 @@ fn a_refusal_names_the_quota_its_size_and_its_use() {
 
 #[test]
 fn a_refusal_says_when_to_try_again_where_the_pool_empties_by_itself() {
-    let mut limits = limits(100, &[("ann", Quota::Cells, "10"), ("ann", Quota::Streams, "10")]);
+    let mut limits = limits(
+        100,
+        &[("ann", Quota::Cells, "10"), ("ann", Quota::Streams, "10")],
+    );
     limits.capacity.whole.insert(Quota::Streams, 100);
     let again = |quota, wanted, tenant_has, all| {
         let used = Used {
