@@ -140,7 +140,7 @@ fn assert_refused(refused: &Status, quota: Quota, has: &str, passes: bool) -> Fa
 
 fn volume(bytes: u64) -> wire::CellSpec {
     let volume = wire::Volume {
-        path: "/scratch".into(),
+        path: "/mnt/scratch".into(),
         size_bytes: Some(bytes),
         ..Default::default()
     };
