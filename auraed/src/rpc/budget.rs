@@ -264,3 +264,60 @@ impl HttpBody for Counted {
         self.body.size_hint()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use bytes::Bytes;
+    use model::quota::Capacity;
+
+    use super::*;
+
+    /// A thousand bytes, and then nothing for ever.
+    struct Stalls(Option<Bytes>);
+
+    impl HttpBody for Stalls {
+        type Data = Bytes;
+        type Error = Status;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+            match self.0.take() {
+                Some(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                None => Poll::Pending,
+            }
+        }
+    }
+
+    async fn next(body: &mut Counted) -> Option<Result<Frame<Bytes>, Status>> {
+        std::future::poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await
+    }
+
+    #[tokio::test]
+    async fn a_request_that_stalls_is_refused_and_gives_its_bytes_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let capacity = Capacity {
+            whole: BTreeMap::from([(Quota::RequestBytes, 4000)]),
+            reserve: 0,
+        };
+        let store = store::Store::open(dir.path()).unwrap();
+        let tenants = Tenants::start(store, dir.path(), capacity).await.unwrap();
+        let pool = Pool::new(&tenants, Quota::RequestBytes);
+        // The administrators' may have all of it.
+        let system: Tenant = "system".parse().unwrap();
+        let stalls = Body::new(Stalls(Some(Bytes::from(vec![0; 1000]))));
+        let mut body = Counted::new(stalls, pool.clone(), system.clone(), false);
+        assert!(next(&mut body).await.unwrap().unwrap().is_data());
+        assert_eq!(pool.room(&system), 3000);
+        assert!(body.late.is_some(), "the time runs from the first byte on");
+        body.late = Some(Box::pin(tokio::time::sleep(Duration::from_millis(50))));
+        let refused = next(&mut body).await.unwrap().unwrap_err();
+        let refused = api::status::from_status(&refused);
+        assert_eq!(refused.reason, Some(Reason::Deadline), "{refused:?}");
+        drop(body);
+        assert_eq!(pool.room(&system), 4000);
+    }
+}

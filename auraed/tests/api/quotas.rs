@@ -140,7 +140,7 @@ fn assert_refused(refused: &Status, quota: Quota, has: &str, passes: bool) -> Fa
 
 fn volume(bytes: u64) -> wire::CellSpec {
     let volume = wire::Volume {
-        path: "/scratch".into(),
+        path: "/mnt/scratch".into(),
         size_bytes: Some(bytes),
         ..Default::default()
     };
@@ -307,7 +307,7 @@ async fn tmpfs(administrator: &Person, eve: &Person) {
     set(administrator, some("12M")).await;
     make(eve, "full", volume(8 << 20)).await.unwrap();
     let refused = make(eve, "fuller", volume(8 << 20)).await.unwrap_err();
-    let failure = assert_refused(&refused, Quota::Tmpfs, "8.0Mi of its 12.0Mi", false);
+    let failure = assert_refused(&refused, Quota::Tmpfs, "8.00Mi of its 12.0Mi", false);
     assert_eq!(failure.field.as_deref(), Some("cell.spec.volumes"));
     remove(eve, "full").await;
     make(eve, "fuller", volume(8 << 20)).await.unwrap();
@@ -408,7 +408,7 @@ async fn connections(administrator: &Person, eve: &Person, bob: &Person) {
     let refused = loop {
         match client::Node::connect(&eve.target).await {
             Ok(node) => held.push(node),
-            Err(error) => break error.to_string(),
+            Err(error) => break format!("{error:?}"),
         }
         assert!(held.len() < 3, "the quota holds");
     };

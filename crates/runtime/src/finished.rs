@@ -112,17 +112,6 @@ impl Shared {
     pub(crate) fn forget_whole(&self, uid: Uid) {
         self.index.summarize(uid);
     }
-
-    /// The same where it is not known whether its end could be stored.
-    pub(crate) fn forget_whole_if_stored(self: &Arc<Self>, uid: Uid) {
-        let shared = self.clone();
-        tokio::spawn(async move {
-            let stored = shared.archive.get(vec![uid]).await;
-            if stored.is_ok_and(|stored| !stored.is_empty()) {
-                shared.forget_whole(uid);
-            }
-        });
-    }
 }
 
 impl Runtime {

@@ -259,6 +259,18 @@ impl Cgroup {
         self.remove_by(name, Deadline::after(within))
     }
 
+    /// Removes the group itself if no process is in it and no group below it. Whether it is gone.
+    ///
+    /// # Errors
+    /// `EACCES`, `EROFS`: the hierarchy can't be written.
+    pub fn remove_empty(&self) -> Result<bool> {
+        match rustix::fs::rmdir(&self.path) {
+            Ok(()) | Err(Errno::NOENT) => Ok(true),
+            Err(Errno::BUSY | Errno::NOTEMPTY) => Ok(false),
+            Err(errno) => Err(Error::new("rmdir cgroup", errno).on(&self.path)),
+        }
+    }
+
     fn remove_by(&self, name: &str, deadline: Deadline) -> Result<()> {
         check_name(name)?;
         // Mostly it is empty by now, and there is nothing to look at first.

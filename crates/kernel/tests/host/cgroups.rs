@@ -15,6 +15,7 @@ pub(crate) const STORIES: &[Story] = &[
     ("a_group_is_made_lived_in_and_removed", a_group_s_life),
     ("a_frozen_group_can_be_killed", a_frozen_group_can_be_killed),
     ("removal_waits_for_the_last_process", removal_waits),
+    ("only_an_empty_group_is_removed_at_once", removed_at_once),
     (
         "a_limit_without_its_controller_says_so",
         a_missing_controller_is_named,
@@ -93,6 +94,23 @@ fn removal_waits() {
     kernel::pidfd::send_signal(&pidfd, kernel::signal::Signal::KILL).unwrap();
     own.remove(&name, SOON).unwrap();
     wait(Target::PidFd(pidfd.as_fd()), Reap::Yes).unwrap();
+}
+
+fn removed_at_once() {
+    let (own, name) = scratch("at-once");
+    let group = own.child(&name).unwrap();
+    let leaf = group.create("leaf").unwrap();
+    let (_, pidfd) = sleeper(&leaf);
+    // One below it, and a process in that.
+    assert!(!group.remove_empty().unwrap() && !leaf.remove_empty().unwrap());
+    leaf.kill_and_wait(SOON).unwrap();
+    wait(Target::PidFd(pidfd.as_fd()), Reap::Yes).unwrap();
+    // The kernel may still be taking the process apart.
+    own.remove(&name, SOON).unwrap();
+    assert!(group.remove_empty().unwrap(), "gone already");
+    own.create(&name).unwrap();
+    assert!(own.child(&name).unwrap().remove_empty().unwrap());
+    assert!(own.child(&name).unwrap_err().is_not_found());
 }
 
 fn a_missing_controller_is_named() {

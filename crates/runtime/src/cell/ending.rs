@@ -37,6 +37,8 @@ const REMOVAL: Duration = Duration::from_secs(10);
 /// How far the end of a cell has come, and what is left of the cell to end.
 pub(super) struct Ending {
     teardown: Teardown,
+    /// The store has its end.
+    is_stored: bool,
     /// The process of its init.
     init: Arc<InitProcess>,
     /// Its init is node-init's child.
@@ -52,6 +54,7 @@ impl Ending {
     pub(super) fn new(init: Arc<InitProcess>, child: bool, socket: PathBuf) -> Self {
         Self {
             teardown: Teardown::Lives,
+            is_stored: false,
             init,
             child,
             socket,
@@ -104,6 +107,18 @@ impl Ending {
     }
 }
 
+/// What came of what was asked for.
+impl Ending {
+    /// The end is stored, or can't be: it goes on all the same.
+    pub(super) fn stored(&mut self, outcome: Result<(), Error>, cell: &Cell) -> End {
+        self.is_stored = outcome.is_ok();
+        if let Err(error) = outcome {
+            tracing::error!(cell = %cell.key.path, %error, "the end of a cell was not stored");
+        }
+        End::Stored
+    }
+}
+
 /// What it asks for.
 impl Ending {
     /// Does what concerns the cell alone: all but [`Effect::StopExecutables`] and
@@ -131,13 +146,17 @@ impl Ending {
     }
 
     fn remove_group(&self, cell: &Cell) {
-        let parent = cell.group.path().parent().map(Path::to_owned);
-        let name = cell.key.path.name().to_owned();
-        let socket = self.socket.clone();
-        if leaf::populated(&cell.group) {
+        // Mostly nothing lives in it any more, its init was reaped before: then a look, a thread
+        // that waits and the group around it cost more than the removal.
+        let is_gone = cell.group.remove_empty().unwrap_or(false);
+        if !is_gone && leaf::populated(&cell.group) {
             // What main processes have left behind, and no executable's any more.
             leaf::kill(&cell.group);
         }
+        let parent = cell.group.path().parent().map(Path::to_owned);
+        let parent = parent.filter(|_| !is_gone);
+        let name = cell.key.path.name().to_owned();
+        let socket = self.socket.clone();
         // Asked for now: whoever wants its ports next is behind it in the line.
         let detached = cell.shared.networks.detach(cell.record.meta.uid);
         cell.beside(async move {
@@ -176,8 +195,8 @@ impl Ending {
         cell.shared.images.let_go(cell.record.meta.uid);
         let own = cell.record.goes_with.is_none();
         let published = cell.shared.index.depart(Object::Cell(cell.status), own);
-        if own {
-            cell.shared.forget_whole_if_stored(cell.record.meta.uid);
+        if own && self.is_stored {
+            cell.shared.forget_whole(cell.record.meta.uid);
         }
         over.send_replace(true);
         for reply in self.waiting {
@@ -205,13 +224,6 @@ fn store(life: Life, cell: &mut Cell) -> Option<End> {
     None
 }
 
-/// The end is stored, or can't be: it goes on all the same.
-pub(super) fn stored(outcome: Result<(), Error>, cell: &Cell) -> End {
-    if let Err(error) = outcome {
-        tracing::error!(cell = %cell.key.path, %error, "the end of a cell was not stored");
-    }
-    End::Stored
-}
 
 /// The cell is gone from the kernel, or can't be removed.
 pub(super) fn removed(outcome: Result<(), String>, cell: &mut Cell) -> End {
@@ -223,13 +235,9 @@ pub(super) fn removed(outcome: Result<(), String>, cell: &mut Cell) -> End {
     End::Removed
 }
 
-/// Removes a cell's group. At once where nothing lives in it any more, as mostly: its init was
-/// reaped before. A thread that waits for it costs more than the removal.
+/// Removes a cell's group once all that lives in it has ended.
 async fn remove_below(parent: &Path, name: String) -> Result<(), String> {
     let parent = kernel::cgroup::Cgroup::open(parent).map_err(|e| e.to_string())?;
-    if parent.remove(&name, Duration::ZERO).is_ok() {
-        return Ok(());
-    }
     let removed = tokio::task::spawn_blocking(move || parent.remove(&name, REMOVAL));
     match removed.await {
         Ok(removed) => removed.map_err(|e| e.to_string()),

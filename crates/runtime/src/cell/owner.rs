@@ -239,7 +239,10 @@ impl Owner {
             }
             Event::Stored(uid, outcome) => self.happened(uid, finish::stored(outcome)),
             Event::NestedEnded => self.ends(cell::Event::NestedEnded),
-            Event::CellStored(outcome) => self.ends(ending::stored(outcome, &self.cell)),
+            Event::CellStored(outcome) => {
+                let event = self.ending.stored(outcome, &self.cell);
+                self.ends(event);
+            },
             Event::FreezeDone {
                 frozen,
                 reached,
