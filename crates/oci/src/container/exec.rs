@@ -63,6 +63,7 @@ pub(crate) fn start(request: &Request<'_>) -> Result<(i32, OwnedFd)> {
             // The exec has closed its end.
             Said::Gone if ready => return Ok((pid, pidfd)),
             Said::Gone => return refuse("the process has ended before it was ready"),
+            Said::Map(..) => return refuse("a process that has no mounts wants one mapped"),
             Said::Failed(error) => return Err(error.while_doing("exec failed")),
             Said::Listener(listener) => {
                 hand_over(request.spec, &listener, request.record)?;

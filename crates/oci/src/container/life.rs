@@ -25,6 +25,7 @@ use super::talk::End;
 use super::user::Prepared;
 use crate::config::{Process, Spec};
 use crate::error::{Doing, Error, Result, refuse};
+use crate::log;
 use crate::root::tree::{self, Tree};
 use crate::root::{Built, Root};
 
@@ -68,6 +69,7 @@ impl Life<'_> {
 
     fn prepare(&mut self) -> Result<Program> {
         self.end.wait()?;
+        log::debug("child process in init(): maps are written, the root comes next");
         // The maps are written: from here on no other process looks in, also not of a pid namespace
         // that is shared.
         process::set_dumpable(false)?;
@@ -108,7 +110,7 @@ impl Life<'_> {
     }
 
     fn enter_root(&mut self, root: Root) -> Result<Tree> {
-        let (built, root): (Built, Root) = root.build(self.spec, self.plan)?;
+        let (built, root): (Built, Root) = root.build(self.spec, self.plan, &self.end)?;
         self.hooks_of_runtime()?;
         self.open_console(&built.tree)?;
         let hooks = &self.spec.hooks.create_container;
