@@ -26,6 +26,10 @@ pub(crate) const STORIES: &[Story] = &[
         memory_comes_from_the_nodes_that_were_named,
     ),
     (
+        "the_callers_processors_are_not_the_containers",
+        the_callers_processors_are_not_the_containers,
+    ),
+    (
         "a_folder_of_the_root_is_mapped_in_a_user_namespace",
         a_folder_of_the_root_is_mapped_in_a_user_namespace,
     ),
@@ -89,6 +93,35 @@ fn memory_comes_from_the_nodes_that_were_named() {
     let look = "head -n 1 /proc/self/numa_maps | awk '{print $2}'";
     let seen = bundle.succeed(&["exec", &bundle.id, "sh", "-c", look]);
     assert_eq!(seen.trim(), "bind=static:0");
+}
+
+fn the_callers_processors_are_not_the_containers() {
+    let look = "grep Cpus_allowed_list /proc/self/status";
+    let bundle = Bundle::new(&format!("{look}; sleep 30"), |_| {});
+    let own = std::fs::read_to_string("/proc/self/status").unwrap();
+    let own = own
+        .lines()
+        .find(|line| line.starts_with("Cpus_allowed_list"));
+    let own = own.unwrap().to_owned();
+    let first = own.split(['\t', '-', ',']).nth(1).unwrap().to_owned();
+    let link = bundle.path().join("aurae-oci");
+    std::os::unix::fs::symlink(std::env::current_exe().unwrap(), &link).unwrap();
+    let bound = |words: &[&str]| {
+        let mut command = Command::new("taskset");
+        command.args(["-c", &first]).arg(&link);
+        command.args(bundle.command(words).get_args());
+        command
+    };
+    let out = bundle.path().join("out");
+    let folder = bundle.path().to_str().unwrap();
+    let mut run = bound(&["run", "--detach", "--bundle", folder, &bundle.id]);
+    run.stdout(std::fs::File::create(&out).unwrap());
+    assert!(run.status().unwrap().success());
+    let line = || std::fs::read_to_string(&out).unwrap();
+    bundle.wait("a line", || line().ends_with('\n'));
+    assert_eq!(line().trim(), own);
+    let exec = bound(&["exec", &bundle.id, "sh", "-c", look]).output();
+    assert_eq!(text(&exec.unwrap().stdout).trim(), own);
 }
 
 fn a_folder_of_the_root_is_mapped_in_a_user_namespace() {
