@@ -6,9 +6,11 @@ manager=$1
 export XDG_RUNTIME_DIR=/run HOME=/root TERM=dumb
 cd /root || exit 1
 
-# A check's script is given 120 s, and stops at its first failure.
+# For the scripts: a command that has to end with this code.
+ends='ends() { local code=0; "${@:2}" || code=$?; [ "$code" = "$1" ]; }'
+# A check's script is given 300 s, and stops at its first failure.
 check() {
-    if said=$(timeout 120 bash -ec "$2" 2>&1); then
+    if said=$(timeout 300 bash -ec "$ends; $2" 2>&1); then
         echo "ok $1"
     else
         printf '%s\n' "$said" | tail -n 12 | sed 's/^/    /'
@@ -45,9 +47,9 @@ check "podman knows its runtime" '
     podman info -f "{{.Host.OCIRuntime.Version}}" | grep -q "^aurae-oci version "'
 check "run prints, and exits as its program does" '
     [ "$(podman run --rm --network none box echo hello)" = hello ]
-    podman run --rm --network none box sh -c "exit 7" || [ $? = 7 ]
-    podman run --rm --network none box no-such-program || [ $? = 127 ]
-    podman run --rm --network none box /etc/passwd || [ $? = 126 ]'
+    ends 7 podman run --rm --network none box sh -c "exit 7"
+    ends 127 podman run --rm --network none box no-such-program
+    ends 126 podman run --rm --network none box /etc/passwd'
 check "input and a terminal" '
     [ "$(echo in | podman run --rm -i --network none box cat)" = in ]
     podman run --rm -t --network none box tty | grep -q /dev/pts/0'
@@ -55,7 +57,7 @@ check "exec runs beside, with its own user and exit" '
     podman run -d --name beside --network none box sleep 1000 >/dev/null
     [ "$(podman exec beside cat /proc/1/comm)" = sleep ]
     [ "$(podman exec -u 5:6 -e A=b beside sh -c "id -u; id -g; echo \$A" | xargs)" = "5 6 b" ]
-    podman exec beside sh -c "exit 9" || [ $? = 9 ]
+    ends 9 podman exec beside sh -c "exit 9"
     podman exec -d beside touch /tmp/there
     until podman exec beside test -e /tmp/there; do sleep 0.2; done
     podman rm -f -t 0 beside >/dev/null'
@@ -96,8 +98,7 @@ check "limits are the group's" '
     [ "$(podman run --rm --network none -m 64m --pids-limit 20 --cpus 0.5 box sh -c \
         "cd /sys/fs/cgroup; cat memory.max pids.max cpu.max" | xargs)" = "67108864 20 50000 100000" ]'
 check "memory that runs out ends it" '
-    podman run --name eats --network none -m 16m --memory-swap 16m box \
-        sh -c "tail /dev/zero" || [ $? = 137 ]
+    ends 137 podman run --name eats --network none -m 16m --memory-swap 16m box tail /dev/zero
     [ "$(podman inspect -f "{{.State.OOMKilled}}" eats)" = true ]
     podman rm eats >/dev/null'
 check "stats and top look into it" '
@@ -110,7 +111,7 @@ check "volumes, a read-only root, a tmpfs" '
     podman volume create kept >/dev/null
     podman run --rm --network none -v kept:/kept -v /srv/shared:/shared:ro --read-only \
         --tmpfs /scratch:size=1m box sh -ec "cat /shared/file; echo x > /kept/file; echo x > /scratch/x
-        ! touch /x 2>/dev/null; ! touch /shared/x 2>/dev/null" | grep -qx "of the node"
+        for wrong in /x /shared/x; do if touch \$wrong 2>/dev/null; then exit 1; fi; done" | grep -qx "of the node"
     [ "$(podman run --rm --network none -v kept:/kept box cat /kept/file)" = x ]
     podman volume rm kept >/dev/null'
 check "users, capabilities, limits of processes" '
@@ -147,7 +148,7 @@ check "copies in and out, commit, diff" '
 check "a health check by hand" '
     podman run -d --name well --network none --health-cmd "test -e /tmp/well" \
         --health-interval disable box sleep 1000 >/dev/null
-    ! podman healthcheck run well
+    ends 1 podman healthcheck run well
     podman exec well touch /tmp/well
     podman healthcheck run well
     podman rm -f -t 0 well >/dev/null'
@@ -201,13 +202,13 @@ fi
 as() {
     check "an ordinary user: $1" "cd /home/judge; exec runuser -u judge -- env HOME=/home/judge \
         XDG_RUNTIME_DIR=/run/user/$uid DBUS_SESSION_BUS_ADDRESS=unix:path=/run/user/$uid/bus \
-        bash -ec '$2'"
+        bash -ec '$ends; $2'"
 }
 as "run, exec, stop" '
     tar -C /srv/box -c . | podman import --change CMD=sh - box >/dev/null
     podman info -f "{{.Host.OCIRuntime.Name}}" | grep -qx aurae-oci
     [ "$(podman run --rm --network none box sh -c "id -u; echo hello" | xargs)" = "0 hello" ]
-    podman run --rm --network none box sh -c "exit 7" || [ $? = 7 ]
+    ends 7 podman run --rm --network none box sh -c "exit 7"
     podman run -d --name beside --network none box sleep 1000 >/dev/null
     [ "$(podman exec -u 5 beside id -u)" = 5 ]
     podman logs beside
