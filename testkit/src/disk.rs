@@ -81,11 +81,16 @@ trap 'umount "$1/mnt"' EXIT
 mke2fs -q -t ext4 -L aurae -E root_owner=0:0 -d "$1/mnt" "$2" "$3"
 "#;
 
+/// What a disk has beyond [`PACKAGES`] where podman judges: itself, with what it needs for pods,
+/// networks, builds and ordinary users.
+const PODMAN: &str = "aardvark-dns,bash,catatonit,dbus-user-session,fuse-overlayfs,iptables,\
+    libpam-systemd,netavark,passwd,podman,slirp4netns,uidmap";
+
 /// What a disk is made of.
 struct Recipe {
     /// Of its file.
     name: &'static str,
-    packages: &'static str,
+    packages: String,
     finish: &'static str,
 }
 
@@ -135,7 +140,7 @@ pub fn debian(folder: &Path) -> Result<PathBuf> {
         folder,
         &Recipe {
             name: "debian",
-            packages: PACKAGES,
+            packages: PACKAGES.to_owned(),
             finish: FINISH,
         },
     )
@@ -150,8 +155,23 @@ pub fn debian_with_services(folder: &Path) -> Result<PathBuf> {
         folder,
         &Recipe {
             name: "services",
-            packages: SERVICES,
+            packages: SERVICES.to_owned(),
             finish: FINISH_SERVICES,
+        },
+    )
+}
+
+/// The Debian with podman in `folder`, made on first use.
+///
+/// # Errors
+/// When mmdebstrap or mke2fs fails.
+pub fn debian_with_podman(folder: &Path) -> Result<PathBuf> {
+    make(
+        folder,
+        &Recipe {
+            name: "podman",
+            packages: format!("{PACKAGES},{PODMAN}"),
+            finish: FINISH,
         },
     )
 }

@@ -509,6 +509,16 @@ impl Networks for CellNetwork {
         Box::pin(self.clone().attach_now(attach))
     }
 
+    fn adopted(&self, uid: Uid, netns: OwnedFd) {
+        // The bridge's part needs none. One that ends just now has gone without.
+        if let Some(cell) = self.cells().get_mut(&uid)
+            && !cell.has.cni.is_empty()
+            && !cell.ended
+        {
+            cell.netns = Some(netns);
+        }
+    }
+
     fn detach(&self, uid: Uid) -> BoxFuture<'static, ()> {
         Box::pin(self.clone().detach_now(uid))
     }

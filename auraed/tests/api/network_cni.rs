@@ -283,3 +283,40 @@ async fn what_plugins_had_begun_when_the_daemon_died_is_taken_back() {
     assert_eq!(place.calls(), ["ADD", "DEL", "ADD", "DEL"]);
     bed.node.stop();
 }
+
+/// What a plugin leaves in a namespace that it isn't told stays as long as somebody holds that.
+#[tokio::test]
+async fn a_new_daemon_tells_plugins_the_namespace_of_a_cell_that_lived() {
+    if !can_run() {
+        return;
+    }
+    let place = Place::new();
+    let noted = place.path("calls");
+    let ptp = format!(
+        "[ -e \"$CNI_NETNS\" ] && echo there >>{}; exec {DEBIAN}/ptp",
+        noted.display()
+    );
+    place.plugin("told", &ptp);
+    let ipam = json!({"type": "host-local", "dataDir": place.path("leases"),
+        "ranges": [[{"subnet": "10.97.0.0/24"}]]});
+    let conf = json!({"name": "told", "cniVersion": "1.0.0", "type": "told", "ipam": ipam});
+    place.configure("told.conf", &conf);
+    let open = "cell_network.cni_networks=[\"told\"]";
+    let Some(mut bed) = place.bed(&[open]).await else {
+        return;
+    };
+    use runtime::network::Mode;
+    let cell = on(Mode::Cni, &["told"]);
+    start(&bed.ann, "web", cell, web("x")).await.unwrap();
+    assert_eq!(place.calls(), ["ADD", "there"]);
+    bed.node.kill_daemon();
+    bed.administrator = bed.node.administrator().await;
+    bed.ann = bed
+        .administrator
+        .introduce(&bed.node, "acme", "bea", None)
+        .await;
+    remove(&bed.ann, "web").await;
+    assert_eq!(place.calls(), ["ADD", "there", "DEL", "there"]);
+    plugins_have_nothing(&bed, &place);
+    bed.node.stop();
+}

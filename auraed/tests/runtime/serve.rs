@@ -2,6 +2,7 @@
 //! The daemon of the stories: the runtime itself behind a plain socket.
 
 use std::collections::BTreeSet;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use identity::permit::Permit;
 use model::error::{Error, Reason};
-use model::name::Tenant;
+use model::name::{Tenant, Uid};
 use model::object::ObjectRef;
 use model::observe::LogMessage;
 use model::request::{
@@ -350,6 +351,8 @@ async fn output(mut reader: LogReader) -> Result<Vec<u8>, Error> {
 struct NoNetwork;
 
 impl Networks for NoNetwork {
+    fn adopted(&self, _: Uid, _: OwnedFd) {}
+
     fn absent(
         &self,
         _: &model::network::Network,

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The command line: the one that runc and crun have, since engines write it.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::log::Format;
 
 /// How a list is printed.
 const FORMATS: [&str; 2] = ["table", "json"];
 
-/// An OCI runtime: runs the containers of bundles.
+/// Open Container Initiative runtime: runs the containers of bundles
 #[derive(Debug, Parser)]
 #[command(
-    name = "aurae-oci",
     disable_version_flag = true,
     disable_help_subcommand = true,
     arg_required_else_help = true,
@@ -24,6 +24,27 @@ pub(crate) struct Arguments {
     pub(crate) global: Global,
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
+}
+
+/// Help in the form that runc's has: wrappers read it.
+fn help(name: &str) -> String {
+    format!("NAME:\n   {name} - {{about}}\n\nUSAGE:\n   {{usage}}\n\n{{all-args}}{{after-help}}")
+}
+
+impl Arguments {
+    /// Reads the command line of the runtime that is called `name`.
+    pub(crate) fn read(name: &'static str, words: &[OsString]) -> Result<Arguments, clap::Error> {
+        let command = <Arguments as CommandFactory>::command()
+            .name(name)
+            .bin_name(name)
+            .help_template(help(name))
+            .mut_subcommands(|command| {
+                let template = help(&format!("{name} {}", command.get_name()));
+                command.help_template(template)
+            });
+        let mut matches = command.try_get_matches_from(words)?;
+        <Arguments as FromArgMatches>::from_arg_matches_mut(&mut matches)
+    }
 }
 
 const EXAMPLES: &str = "Examples:

@@ -25,23 +25,22 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::error::{ContextKind, ErrorKind};
 use kernel::exec::{self, Prepared};
 use kernel::process;
 
 use crate::args::Arguments;
 use crate::error::{Doing, Result};
 
-/// The name under which the binary is this runtime without a word: for engines that take a path and
-/// no arguments.
-const NAME: &str = "aurae-oci";
+/// The names under which the binary is this runtime without a word: for engines that take a path
+/// and no arguments, and for those that look for one of the other two.
+const NAMES: [&str; 3] = ["aurae-oci", "runc", "crun"];
 
 /// The arguments for [`main`], where the process was started for this role: as `auraed oci …`, or
-/// under the name `aurae-oci`. The first is the program.
+/// one of its names. The first is the program.
 pub fn words(all: &[OsString]) -> Option<Vec<OsString>> {
     let program = all.first()?;
-    let name = Path::new(program).file_name();
-    if name == Some(OsStr::new(NAME)) {
+    if own_name(program).is_some() {
         return Some(all.to_vec());
     }
     match all.get(1)?.as_bytes() {
@@ -53,17 +52,21 @@ pub fn words(all: &[OsString]) -> Option<Vec<OsString>> {
     }
 }
 
+/// Which of the names the program was started under.
+fn own_name(program: &OsStr) -> Option<&'static str> {
+    let name = Path::new(program).file_name()?;
+    NAMES.into_iter().find(|known| OsStr::new(known) == name)
+}
+
 /// Runs the command. `all` are the arguments as the process got them, `words` those of this role.
 pub fn main(all: &[OsString], words: &[OsString]) -> ExitCode {
-    let arguments = match Arguments::try_parse_from(words) {
+    let name = words.first().and_then(|program| own_name(program));
+    let name = name.unwrap_or("auraed oci");
+    let arguments = match Arguments::read(name, words) {
         Ok(arguments) => arguments,
-        Err(error) => {
-            // Help is no failure; there is nowhere left to say that it couldn't be printed.
-            let _ = error.print();
-            return ExitCode::from(u8::from(error.use_stderr()));
-        }
+        Err(error) => return answer(&error),
     };
-    match run(all, arguments) {
+    match run(name, all, arguments) {
         Ok(code) => code,
         Err(error) => {
             log::error(&error.to_string());
@@ -72,7 +75,22 @@ pub fn main(all: &[OsString], words: &[OsString]) -> ExitCode {
     }
 }
 
-fn run(all: &[OsString], arguments: Arguments) -> Result<ExitCode> {
+/// Help, or what is wrong with the command line.
+fn answer(error: &clap::Error) -> ExitCode {
+    if error.kind() == ErrorKind::InvalidSubcommand {
+        let word = error.get(ContextKind::InvalidSubcommand);
+        let word = word.map(ToString::to_string).unwrap_or_default();
+        log::error(&format!(
+            "No help topic for '{word}': there is no such command (try --help)"
+        ));
+        return ExitCode::FAILURE;
+    }
+    // Help is no failure; there is nowhere left to say that it couldn't be printed.
+    let _ = error.print();
+    ExitCode::from(u8::from(error.use_stderr()))
+}
+
+fn run(name: &str, all: &[OsString], arguments: Arguments) -> Result<ExitCode> {
     if arguments.command.as_ref().is_some_and(command::clones) {
         be_unwritable(all)?;
         container::user::raise_descriptors()?;
@@ -82,7 +100,7 @@ fn run(all: &[OsString], arguments: Arguments) -> Result<ExitCode> {
     process::cloexec_from(3 + preserved.max(activated))?;
     let global = &arguments.global;
     log::open(global.log.as_deref(), global.log_format, global.debug)?;
-    command::run(arguments)
+    command::run(name, arguments)
 }
 
 /// A container's process is this program until it becomes its own. With the node's user ids it

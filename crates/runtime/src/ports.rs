@@ -157,6 +157,9 @@ pub trait Networks: Send + Sync + 'static {
     /// the node has no such network. Nothing is left then.
     fn attach(&self, attach: Attach) -> BoxFuture<'static, Result<Attached, Error>>;
 
+    /// A cell that an earlier daemon has attached is there, with this namespace.
+    fn adopted(&self, uid: Uid, netns: OwnedFd);
+
     /// Takes all of it away. That there is none is no error; what fails is tried again by the next
     /// daemon.
     fn detach(&self, uid: Uid) -> BoxFuture<'static, ()>;

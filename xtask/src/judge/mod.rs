@@ -4,10 +4,12 @@
 //!
 //! * [`applications`]: servers and inits of Debian as images, each through its own client.
 //! * [`execute`]: the units by which systemd tests how it executes programs.
+//! * [`podman`]: Debian's podman on a node, with `auraed oci` as its only runtime.
 
 mod applications;
 mod execute;
 mod images;
+mod podman;
 
 use std::process::ExitCode;
 
@@ -15,15 +17,17 @@ use anyhow::Result;
 use clap::Args;
 
 /// Have others' programs decide: servers and inits of Debian, run as images; units by which systemd
-/// tests itself.
+/// tests itself; podman, with auraed as its runtime.
 #[derive(Args)]
 #[command(after_help = "Examples:
   ./x judge applications                 all of them, as root; minutes for the image, once
   ./x judge applications postgres s6     two of them
-  ./x judge execute                      Debian's test-execute units, as root")]
+  ./x judge execute                      Debian's test-execute units, as root
+  ./x judge podman                       on nodes under QEMU, with systemd and without
+  ./x judge podman systemd               on one of them")]
 pub(crate) struct Judge {
-    /// `applications`, `execute`
-    #[arg(value_parser = ["applications", "execute"])]
+    /// `applications`, `execute`, `podman`
+    #[arg(value_parser = ["applications", "execute", "podman"])]
     judge: String,
     /// Which; none: all
     names: Vec<String>,
@@ -33,6 +37,7 @@ pub(crate) struct Judge {
 pub(crate) fn run(judge: &Judge) -> Result<ExitCode> {
     match judge.judge.as_str() {
         "execute" => execute::run(),
+        "podman" => podman::run(&judge.names),
         _ => applications::run(&judge.names),
     }
 }

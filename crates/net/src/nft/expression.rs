@@ -100,6 +100,8 @@ pub(crate) enum Expression {
     Masquerade,
     /// Answers "administratively prohibited", in both families.
     Prohibit,
+    /// Answers TCP as a port does at which nothing listens.
+    Reset,
     Counter,
     /// Goes on where more connections than that came by this rule and are there still.
     ConnectionsOver(u32),
@@ -225,6 +227,8 @@ impl Expression {
             Expression::Masquerade => named("masq", none()),
             // Type: of either ICMP; code: administratively prohibited.
             Expression::Prohibit => named("reject", none().number(1, 2).bytes(2, &[3])),
+            // Type: a segment that resets.
+            Expression::Reset => named("reject", none().number(1, 1)),
             Expression::Counter => named("counter", none()),
             // Flags: what is over the limit.
             Expression::ConnectionsOver(limit) => {

@@ -9,8 +9,8 @@
 //! from the world ─▶ a cell      answers and published ports
 //! from the node ──▶ a cell      everything
 //! ```
-//! What is refused to a cell is answered "administratively prohibited", so that a program fails at
-//! once; what the world may not is dropped.
+//! What is refused to a cell is answered, so that a program fails at once: TCP by a reset, the rest
+//! by "administratively prohibited". What the world may not is dropped.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -19,7 +19,7 @@ use model::name::Tenant;
 
 use super::expression::Expression::{
     self, ConnectionsOver, Counter, Ct, Decide, DestinationKind, Equal, In, Map, Mask, Masquerade,
-    Meta, NotEqual, Prohibit, Redirect, SetBits, SetMark, Verdict,
+    Meta, NotEqual, Prohibit, Redirect, Reset, SetBits, SetMark, Verdict,
 };
 use super::expression::{self, Verdict as Is, Word};
 use super::message::{Family, Hook, Set, Type, Values};
@@ -88,8 +88,16 @@ fn dropped() -> Vec<Expression> {
     vec![Counter, Verdict(Is::Drop)]
 }
 
-fn prohibited() -> Vec<Expression> {
-    vec![Counter, Prohibit]
+/// Two rules: what holds is answered by the protocol's own word. The kernel sends one host about
+/// one ICMP a second; who tries again would wait for each of the rest until its own time is up.
+fn prohibited<const N: usize>(holds: [Vec<Expression>; N]) -> [Vec<Expression>; 2] {
+    const TCP: u8 = 6;
+    let of_tcp = vec![transport(Word(0)), Equal(Word(0), vec![TCP])];
+    let holds = holds.concat();
+    [
+        rule([holds.clone(), of_tcp, vec![Counter, Reset]]),
+        rule([holds, vec![Counter, Prohibit]]),
+    ]
 }
 
 fn jump(chain: &'static str) -> Vec<Expression> {
@@ -250,7 +258,9 @@ pub(crate) fn of_tenant(settings: &Settings, tenant: &Tenant) -> Table {
 
 /// Between two cells that aren't of one tenant, both behind the bridge.
 fn between() -> Vec<Vec<Expression>> {
-    vec![rule([published_to(), accept()]), prohibited()]
+    let mut rules = vec![rule([published_to(), accept()])];
+    rules.extend(prohibited([]));
+    rules
 }
 
 /// From elsewhere to a cell.
@@ -274,7 +284,7 @@ fn to_node() -> Vec<Vec<Expression>> {
         port(Word(1)),
         In(Word(0), sets::NODE_PORTS.into()),
     ];
-    vec![
+    let mut rules = vec![
         rule([of_no_connection(), dropped()]),
         rule([of_a_known_connection(), accept()]),
         // Neighbor solicitations and advertisements: the gateway's own address is found by them.
@@ -285,8 +295,9 @@ fn to_node() -> Vec<Vec<Expression>> {
         rule([icmp(ICMPV6, 128), accept()]),
         rule([icmp(ICMP, 8), accept()]),
         rule([listener, accept()]),
-        prohibited(),
-    ]
+    ];
+    rules.extend(prohibited([]));
+    rules
 }
 
 /// The rules that name the bridge or the ranges.
@@ -425,11 +436,10 @@ impl Cells<'_> {
         ];
         for range in &self.settings.refused {
             let ipv4 = matches!(range, IpNet::V4(_));
-            rules.push(rule([
+            rules.extend(prohibited([
                 of_family(ipv4),
                 vec![destination(ipv4, Word(0))],
                 within(*range, Word(0)),
-                prohibited(),
             ]));
         }
         rules.push(tenant_by(false, source));

@@ -2,7 +2,7 @@
 //! Who reaches whom, over both protocols and both families.
 
 use crate::bed::{Bed, NODE4, NODE6, WORLD4, WORLD6, can_run, new_uid, ports, request, settings};
-use crate::bed::{Cell, Ns};
+use crate::bed::{Cell, Ns, PATIENCE};
 use net::{Error, Protocol};
 
 #[test]
@@ -47,6 +47,27 @@ fn cells_of_a_tenant_reach_each_other_and_no_one_else() {
         assert!(from.ns.cut_off(&to.six(), 80));
         assert!(from.ns.cut_off(&to.four(), 80));
         assert!(from.ns.cut_off(&to.at.mac.link_local().to_string(), 80));
+    }
+}
+
+/// Also by who asks again and again: of ICMP the kernel sends one host about one a second.
+#[test]
+fn a_refusal_is_heard_at_once_however_often() {
+    if !can_run() {
+        return;
+    }
+    let bed = Bed::new();
+    bed.world.ip("addr add 169.254.169.254/32 dev lo");
+    let (one, other) = (bed.cell("a"), bed.cell("b"));
+    let (six, four) = (other.six(), other.four());
+    for address in [&six, &four, NODE6, NODE4, "169.254.169.254"] {
+        let to = std::net::SocketAddr::new(address.parse().unwrap(), 80);
+        let connect = || std::net::TcpStream::connect_timeout(&to, PATIENCE).map(drop);
+        for time in 0..30 {
+            let error = one.ns.run(connect).unwrap_err();
+            let kind = error.kind();
+            assert_eq!(kind, std::io::ErrorKind::ConnectionRefused, "{to}, {time}");
+        }
     }
 }
 

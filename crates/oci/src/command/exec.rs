@@ -34,11 +34,7 @@ pub(super) fn run(root: &Path, asked: &args::Exec) -> Result<ExitCode> {
     let process = process(asked, command, &spec)?;
     let terminal = process.terminal;
     let filter = spec.linux.seccomp.as_ref().map(seccomp::compile);
-    let prepared = Prepared::of(
-        &process,
-        filter.transpose()?,
-        spec.linux.personality.as_ref(),
-    )?;
+    let prepared = Prepared::of(&process, filter.transpose()?, &spec.linux)?;
     let preserved = preserved(asked.preserve_fds.into())?;
     if !asked.detach && !asked.no_subreaper {
         foreground::adopt()?;

@@ -6,7 +6,7 @@ use kernel::caps::CapabilitySet;
 use serde_json::json;
 
 use super::SPECIFICATION;
-use crate::container::{namespaces, seccomp};
+use crate::container::{memory_policy, namespaces, seccomp};
 use crate::error::Result;
 use crate::root::options;
 
@@ -46,6 +46,11 @@ pub(super) fn print() -> Result<()> {
             "apparmor": { "enabled": true },
             "selinux": { "enabled": true },
             "intelRdt": { "enabled": false },
+            "memoryPolicy": {
+                "modes": memory_policy::MODES.map(|(word, ..)| word),
+                "flags": memory_policy::FLAGS.map(|(word, _)| word),
+            },
+            "netDevices": { "enabled": true },
             "mountExtensions": { "idmap": { "enabled": true } },
         },
         "annotations": { "io.aurae.oci.version": env!("CARGO_PKG_VERSION") },

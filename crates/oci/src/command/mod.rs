@@ -40,12 +40,13 @@ pub(crate) fn preserves(command: &Command) -> i32 {
     i32::from(count)
 }
 
-/// Runs it.
-pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
+/// Runs it, as the runtime of this name.
+pub(crate) fn run(name: &str, arguments: Arguments) -> Result<ExitCode> {
     let Arguments { global, command } = arguments;
     if global.version {
-        println!("aurae-oci version {}", env!("CARGO_PKG_VERSION"));
-        println!("spec: {SPECIFICATION}");
+        // Three lines, as engines read them; a release is the commit of its tag.
+        let version = env!("CARGO_PKG_VERSION");
+        println!("{name} version {version} (Aurae)\ncommit: v{version}\nspec: {SPECIFICATION}");
         return Ok(ExitCode::SUCCESS);
     }
     let Some(command) = command else {

@@ -39,12 +39,7 @@ pub(crate) fn spec(spec: &Spec) -> Result<()> {
     if linux.intel_rdt.is_some() {
         return refuse("linux.intelRdt: not supported");
     }
-    if !linux.net_devices.is_empty() {
-        return refuse("linux.netDevices: not supported");
-    }
-    if linux.memory_policy.is_some() {
-        return refuse("linux.memoryPolicy: not supported");
-    }
+    net_devices(spec)?;
     if linux.resources.network.is_some() {
         return refuse("linux.resources.network: cgroup v2 has no such controllers");
     }
@@ -125,6 +120,32 @@ fn namespaces(spec: &Spec) -> Result<()> {
         return refuse("unable to restrict sys entries without a private MNT namespace");
     }
     Ok(())
+}
+
+fn net_devices(spec: &Spec) -> Result<()> {
+    let devices = &spec.linux.net_devices;
+    let has_network = spec.linux.namespaces.iter().any(|n| n.kind == "network");
+    if !devices.is_empty() && !has_network {
+        return refuse("linux.netDevices: unable to move network devices without a NET namespace");
+    }
+    let renamed = devices.values().map(|device| &device.name);
+    let names = devices
+        .keys()
+        .chain(renamed.filter(|name| !name.is_empty()));
+    for name in names {
+        if !is_device_name(name) {
+            return refuse(format!(
+                "linux.netDevices: invalid network device name {name:?}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// What the kernel takes as the name of a device of the network, but for `%`, by which it counts.
+fn is_device_name(name: &str) -> bool {
+    let odd = |c: char| c.is_ascii_whitespace() || matches!(c, '/' | ':' | '%' | '\0');
+    !matches!(name, "" | "." | "..") && name.len() < 16 && !name.contains(odd)
 }
 
 fn mounts(spec: &Spec) -> Result<()> {
@@ -211,6 +232,27 @@ mod tests {
         ] {
             assert!(with(&linux).is_err(), "{linux}");
         }
+    }
+
+    #[test]
+    fn a_network_device_needs_a_namespace_and_a_name_of_the_kernel_s() {
+        let inside = |device: &str| {
+            with(&format!(
+                r#"{{"namespaces":[{{"type":"network"}}],"netDevices":{{{device}}}}}"#
+            ))
+        };
+        assert!(inside(r#""eth1":{}"#).is_ok());
+        assert!(inside(r#""eth1":{"name":"uplink"}"#).is_ok());
+        for wrong in [
+            r#""":{}"#,
+            r#""..":{}"#,
+            r#""a/b":{}"#,
+            r#""eth1":{"name":"eth%d"}"#,
+            r#""eth1":{"name":"sixteen-letters-"}"#,
+        ] {
+            assert!(inside(wrong).is_err(), "{wrong}");
+        }
+        assert!(with(r#"{"netDevices":{"eth1":{}}}"#).is_err());
     }
 
     #[test]

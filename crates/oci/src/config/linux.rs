@@ -38,8 +38,27 @@ pub(crate) struct Linux {
     #[serde(deserialize_with = "or_default")]
     pub(crate) time_offsets: BTreeMap<String, TimeOffset>,
     #[serde(deserialize_with = "or_default")]
-    pub(crate) net_devices: BTreeMap<String, serde_json::Value>,
-    pub(crate) memory_policy: Option<serde_json::Value>,
+    pub(crate) net_devices: BTreeMap<String, NetDevice>,
+    pub(crate) memory_policy: Option<MemoryPolicy>,
+}
+
+/// A device of the node's network that becomes the container's.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct NetDevice {
+    /// Its name in the container; empty: the one that it has.
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) name: String,
+}
+
+/// The NUMA nodes that memory comes from.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct MemoryPolicy {
+    pub(crate) mode: String,
+    pub(crate) nodes: String,
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) flags: Vec<String>,
 }
 
 /// One extent of ids.

@@ -17,6 +17,7 @@ use rustix::fs::{Mode, OFlags};
 use super::console::{self, Socket};
 use super::life::{self, Life};
 use super::namespaces::Plan;
+use super::net_devices::Moved;
 use super::state::{self, Folder, Record};
 use super::talk::{self, End, Said};
 use super::user::Prepared;
@@ -25,7 +26,7 @@ use crate::cgroup::{self, Groups, Placed};
 use crate::config::{self, Process, Spec, check};
 use crate::error::{Doing, Error, Result, refuse};
 use crate::log;
-use crate::root::Root;
+use crate::root::{Root, mounts};
 
 /// What was asked for.
 #[derive(Debug)]
@@ -136,6 +137,8 @@ fn make(
     let child = Child { pidfd, pid };
     record.pid = pid;
     record.start_ticks = state::start_ticks(pid).unwrap_or(0);
+    maps::write_new(&spec, pid)?;
+    let devices = Moved::all(&spec, pid)?;
     attend(&child, &ours, &spec, &prepared, &record, folder)?;
     if let Some(socket) = request.pidfd_socket {
         send_pidfd(socket, &child)?;
@@ -143,6 +146,7 @@ fn make(
     if let Some(path) = request.pid_file {
         write_pid(path, pid)?;
     }
+    devices.keep();
     Ok(Created {
         folder: folder.clone(),
         record,
@@ -157,11 +161,7 @@ fn prepare(mut process: Process, spec: &Spec, preserved: i32) -> Result<Prepared
         life::activation(&mut process, listen);
     }
     let filter = spec.linux.seccomp.as_ref().map(seccomp::compile);
-    Prepared::of(
-        &process,
-        filter.transpose()?,
-        spec.linux.personality.as_ref(),
-    )
+    Prepared::of(&process, filter.transpose()?, &spec.linux)
 }
 
 /// The process until it stands on its own: dropped, it is killed and reaped.
@@ -195,16 +195,13 @@ fn attend(
     record: &Record,
     folder: &Folder,
 ) -> Result<()> {
-    let own_users = spec.linux.namespaces.iter().find(|n| n.kind == "user");
-    if own_users.is_some_and(|user| user.path.as_os_str().is_empty()) {
-        maps::write(&spec.linux, child.pid)?;
-    }
     prepared.limit(child.pid)?;
     folder.save(record)?;
     end.go();
     loop {
         match end.hear()? {
             Said::Ready => {
+                log::debug("init: closing the pipe to signal completion: it waits for start");
                 end.go();
                 return Ok(());
             }
@@ -220,6 +217,10 @@ fn attend(
             }
             Said::Listener(listener) => {
                 hand_over(spec, &listener, record)?;
+                end.go();
+            }
+            Said::Map(number, mount) => {
+                mounts::map(spec, number, &mount)?;
                 end.go();
             }
         }

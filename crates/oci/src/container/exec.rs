@@ -19,6 +19,7 @@ use super::talk::{self, End, Said};
 use super::user::Prepared;
 use crate::config::Spec;
 use crate::error::{Doing, Result, refuse};
+use crate::log;
 use crate::root::tree::{self, Tree};
 
 /// What was asked for.
@@ -57,12 +58,14 @@ pub(crate) fn start(request: &Request<'_>) -> Result<(i32, OwnedFd)> {
     loop {
         match ours.hear()? {
             Said::Ready | Said::Built => {
+                log::debug("setns_init: about to exec");
                 ready = true;
                 ours.go();
             }
             // The exec has closed its end.
             Said::Gone if ready => return Ok((pid, pidfd)),
             Said::Gone => return refuse("the process has ended before it was ready"),
+            Said::Map(..) => return refuse("a process that has no mounts wants one mapped"),
             Said::Failed(error) => return Err(error.while_doing("exec failed")),
             Said::Listener(listener) => {
                 hand_over(request.spec, &listener, request.record)?;
@@ -118,6 +121,7 @@ fn prepare(request: &Request<'_>, plan: &Plan, proc: Option<&Tree>, end: &End) -
     // Before anything of the container is touched: its root may trace what is dumpable.
     process::set_dumpable(false)?;
     end.wait()?;
+    log::debug("child process in init(): it has joined the container's namespaces");
     if plan.joins(Namespaces::USER) {
         life::become_root()?;
     }
@@ -143,6 +147,7 @@ fn prepare(request: &Request<'_>, plan: &Plan, proc: Option<&Tree>, end: &End) -
 
 fn affinity(request: &Request<'_>) -> Result<()> {
     let Some(affinity) = &request.prepared.process.exec_cpu_affinity else {
+        life::all_cpus();
         return Ok(());
     };
     for list in [&affinity.initial, &affinity.last] {
@@ -154,7 +159,17 @@ fn affinity(request: &Request<'_>) -> Result<()> {
                 "process.execCPUAffinity: {list:?} is no list of CPUs"
             ));
         };
-        sched::set_affinity(&sched::affinity_mask(&cpus)).doing("process.execCPUAffinity")?;
+        let mask = sched::affinity_mask(&cpus);
+        sched::set_affinity(&mask).doing("process.execCPUAffinity")?;
+        let digits: String = mask
+            .iter()
+            .rev()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        log::debug(format!(
+            "nsexec: affinity: 0x{}",
+            digits.trim_start_matches('0')
+        ));
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use kernel::namespace::Namespaces;
 use kernel::signal::{self, Signal};
-use kernel::{fsutil, process, seccomp};
+use kernel::{fsutil, process, sched, seccomp};
 use rustix::io::Errno;
 
 use super::console::{Console, Socket};
@@ -25,6 +25,7 @@ use super::talk::End;
 use super::user::Prepared;
 use crate::config::{Process, Spec};
 use crate::error::{Doing, Error, Result, refuse};
+use crate::log;
 use crate::root::tree::{self, Tree};
 use crate::root::{Built, Root};
 
@@ -68,6 +69,7 @@ impl Life<'_> {
 
     fn prepare(&mut self) -> Result<Program> {
         self.end.wait()?;
+        log::debug("child process in init(): maps are written, the root comes next");
         // The maps are written: from here on no other process looks in, also not of a pid namespace
         // that is shared.
         process::set_dumpable(false)?;
@@ -79,6 +81,7 @@ impl Life<'_> {
         if self.new_keyring {
             keyring()?;
         }
+        all_cpus();
         let proc = tree::node_proc()?;
         if self.plan.new.has(Namespaces::NET) {
             kernel::netlink::bring_loopback_up().doing("bring lo up")?;
@@ -108,7 +111,7 @@ impl Life<'_> {
     }
 
     fn enter_root(&mut self, root: Root) -> Result<Tree> {
-        let (built, root): (Built, Root) = root.build(self.spec, self.plan)?;
+        let (built, root): (Built, Root) = root.build(self.spec, self.plan, &self.end)?;
         self.hooks_of_runtime()?;
         self.open_console(&built.tree)?;
         let hooks = &self.spec.hooks.create_container;
@@ -154,6 +157,17 @@ impl Life<'_> {
 pub(super) fn become_root() -> Result<()> {
     process::set_gid(0).doing("become root of the user namespace")?;
     process::set_uid(0).doing("become root of the user namespace")
+}
+
+/// Every processor of the group: not those alone to which whoever started the runtime is bound. The
+/// kernel leaves out what the group's cpuset hasn't got.
+pub(super) fn all_cpus() {
+    // 8,192 of them, as many as Linux can have.
+    if let Err(error) = sched::set_affinity(&[0xff; 1024]) {
+        log::warn(format!(
+            "the process keeps the runtime's CPU affinity: {error}"
+        ));
+    }
 }
 
 /// A session keyring of the container's own.

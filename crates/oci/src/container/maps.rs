@@ -8,12 +8,20 @@ use kernel::idmap::{self, IdMap};
 use kernel::process;
 use rustix::io::Errno;
 
-use crate::config::Linux;
 use crate::config::linux::IdMapping;
+use crate::config::{Linux, Spec};
 use crate::error::{Doing, Result, refuse};
 
-/// Writes both maps of the process.
-pub(crate) fn write(linux: &Linux, pid: i32) -> Result<()> {
+/// Writes both maps of the process, where its user namespace is a new one.
+pub(crate) fn write_new(spec: &Spec, pid: i32) -> Result<()> {
+    let own = spec.linux.namespaces.iter().find(|n| n.kind == "user");
+    match own.is_some_and(|user| user.path.as_os_str().is_empty()) {
+        true => write(&spec.linux, pid),
+        false => Ok(()),
+    }
+}
+
+fn write(linux: &Linux, pid: i32) -> Result<()> {
     let extents = |list: &[IdMapping]| list.iter().map(|map| map.to_kernel()).collect::<Vec<_>>();
     let (uids, gids) = (extents(&linux.uid_mappings), extents(&linux.gid_mappings));
     let folder = idmap::open_process(pid)?;

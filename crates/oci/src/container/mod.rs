@@ -3,8 +3,8 @@
 //!
 //! * [`create`]: the runtime's part; [`life`]: the container's process's part; [`talk`]: between
 //!   them. * [`exec`]: one more process. * [`namespaces`], [`maps`], [`user`], [`seccomp`],
-//!   [`console`], [`program`], [`hooks`]: one subject each. * [`state`]: the folder in `--root`.
-//! * [`foreground`]: a process that a command stands by.
+//!   [`console`], [`program`], [`hooks`], [`memory_policy`], [`net_devices`]: one subject each.
+//! * [`state`]: the folder in `--root`. * [`foreground`]: a process that a command stands by.
 
 pub(crate) mod console;
 pub(crate) mod create;
@@ -13,7 +13,9 @@ pub(crate) mod foreground;
 pub(crate) mod hooks;
 pub(crate) mod life;
 pub(crate) mod maps;
+pub(crate) mod memory_policy;
 pub(crate) mod namespaces;
+pub(crate) mod net_devices;
 pub(crate) mod program;
 pub(crate) mod seccomp;
 pub(crate) mod state;

@@ -121,8 +121,10 @@ impl Plan {
         cgroup: Option<&Cgroup>,
         child: impl FnOnce() -> i32,
     ) -> Result<(i32, OwnedFd)> {
+        // The words of this line and of the two that follow from the process are runc's: people
+        // and scripts look for them.
         crate::log::debug(format!(
-            "new namespaces {:?}, joined {}",
+            "nsexec container setup: new namespaces {:?}, joined {}",
             self.new,
             self.joined.len()
         ));

@@ -19,6 +19,9 @@ pub(crate) enum Said {
     Built,
     /// The listener of its filter.
     Listener(OwnedFd),
+    /// A mount that can't be seen anywhere yet, to be mapped as the configuration's mount of this
+    /// number says: a process in a user namespace may not do it.
+    Map(usize, OwnedFd),
     /// All is done but `start`.
     Ready,
     /// It failed, and is ending.
@@ -45,6 +48,14 @@ impl End {
             true => drop(rustix::io::write(&self.0, &[word]).doing("write to the runtime")?),
             false => seqpacket::send(&self.0, &[word], fds)?,
         }
+        self.wait()
+    }
+
+    /// The process: has a mount mapped, that of the configuration's number.
+    pub(crate) fn map(&self, number: usize, mount: BorrowedFd<'_>) -> Result<()> {
+        let number = u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes();
+        let packet: Vec<u8> = [b'm'].into_iter().chain(number).collect();
+        seqpacket::send(&self.0, &packet, &[mount])?;
         self.wait()
     }
 
@@ -84,6 +95,13 @@ impl End {
             Some((b'l', _)) => match fds.next() {
                 Some(listener) => Ok(Said::Listener(listener)),
                 None => refuse("the container's process sent no listener"),
+            },
+            Some((b'm', number)) => match (<[u8; 4]>::try_from(number), fds.next()) {
+                (Ok(number), Some(mount)) => {
+                    let number = usize::try_from(u32::from_le_bytes(number)).unwrap_or(usize::MAX);
+                    Ok(Said::Map(number, mount))
+                }
+                _ => refuse("the container's process sent no mount"),
             },
             Some((b'e', text)) => {
                 let text = String::from_utf8_lossy(text).into_owned();

@@ -11,8 +11,9 @@ use kernel::sched::{self, Policy};
 use kernel::{process, signal};
 use rustix::io::Errno;
 
+use super::memory_policy;
 use super::seccomp::Filter;
-use crate::config::linux::Personality;
+use crate::config::linux::{Linux, Personality};
 use crate::config::{Capabilities, IoPriority, Process, Scheduler};
 use crate::error::{Doing, Result, refuse};
 use crate::log;
@@ -35,6 +36,7 @@ pub(crate) struct Prepared {
     policy: Option<Policy>,
     io_class: Option<(u32, u32)>,
     persona: Option<u64>,
+    memory: Option<memory_policy::Policy>,
     pub(crate) filter: Option<Filter>,
 }
 
@@ -60,11 +62,7 @@ pub(crate) fn raise_descriptors() -> Result<()> {
 
 impl Prepared {
     /// Checks and translates all words.
-    pub(crate) fn of(
-        process: &Process,
-        filter: Option<Filter>,
-        personality: Option<&Personality>,
-    ) -> Result<Prepared> {
+    pub(crate) fn of(process: &Process, filter: Option<Filter>, linux: &Linux) -> Result<Prepared> {
         crate::config::check::process(process)?;
         let mut limits = Vec::new();
         for limit in &process.rlimits {
@@ -80,13 +78,15 @@ impl Prepared {
             let (soft, hard) = (limit.soft, limit.hard);
             limits.push((resource, Limit { soft, hard }));
         }
+        let memory = linux.memory_policy.as_ref();
         Ok(Prepared {
             process: process.clone(),
             sets: process.capabilities.as_ref().map(sets),
             limits,
             policy: process.scheduler.as_ref().map(policy).transpose()?,
             io_class: process.io_priority.as_ref().map(io_class).transpose()?,
-            persona: personality.map(persona).transpose()?,
+            persona: linux.personality.as_ref().map(persona).transpose()?,
+            memory: memory.map(memory_policy::Policy::of).transpose()?,
             filter,
         })
     }
@@ -139,6 +139,9 @@ impl Prepared {
         }
         if let Some(persona) = self.persona {
             sched::set_personality(persona).doing("linux.personality")?;
+        }
+        if let Some(memory) = &self.memory {
+            memory.set()?;
         }
         if self.process.no_new_privileges {
             process::set_no_new_privileges()?;

@@ -28,6 +28,7 @@ use rustix::io::Errno;
 
 use crate::config::Spec;
 use crate::container::namespaces::Plan;
+use crate::container::talk::End;
 use crate::error::{Doing, Result};
 use mounts::Planned;
 use tree::Tree;
@@ -89,8 +90,9 @@ impl Root {
         outside.into_iter().try_for_each(|mount| mount.bind(base))
     }
 
-    /// Puts the root together, in the container's process and its mount namespace.
-    pub(crate) fn build(mut self, spec: &Spec, plan: &Plan) -> Result<(Built, Root)> {
+    /// Puts the root together, in the container's process and its mount namespace. At `end` is who
+    /// maps owners.
+    pub(crate) fn build(mut self, spec: &Spec, plan: &Plan, end: &End) -> Result<(Built, Root)> {
         // Nothing of what follows is seen outside; what comes from outside is seen.
         mount::set_propagation(Path::new("/"), Propagation::Slave, true)?;
         self.take()?;
@@ -110,7 +112,7 @@ impl Root {
         let place = attach(&made, &self.path)?;
         let tree = Tree::new(made.try_clone().doing("dup")?);
         for mount in &mut self.mounts {
-            mount.bind_own(&tree, &self.path, self.propagation)?;
+            mount.bind_own(&tree, &self.path, self.propagation, end)?;
             mount.attach(&tree)?;
         }
         if own_dev {

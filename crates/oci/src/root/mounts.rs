@@ -21,6 +21,7 @@ use super::copy_up;
 use super::options::{self, Options};
 use super::tree::{self, Tree};
 use crate::config::{Mount, Spec};
+use crate::container::talk::End;
 use crate::error::{Doing, Result, refuse};
 
 /// File systems that are made with the newer calls, detached.
@@ -31,6 +32,8 @@ const DETACHED: [&str; 8] = [
 /// One mount of the configuration, on its way.
 #[derive(Debug)]
 pub(crate) struct Planned {
+    /// Which of the configuration's it is.
+    number: usize,
     pub(crate) destination: PathBuf,
     kind: String,
     source: String,
@@ -57,14 +60,34 @@ pub(crate) fn root_propagation(spec: &Spec) -> Result<(Propagation, bool)> {
 
 /// All mounts of the configuration, none of them made.
 pub(crate) fn plan(spec: &Spec, root: &Path) -> Result<Vec<Planned>> {
-    let planned = spec.mounts.iter().map(|mount| {
+    let planned = spec.mounts.iter().enumerate().map(|(number, mount)| {
         let doing = format!("mount at {}", mount.destination.display());
-        one(spec, mount, root).doing(doing)
+        one(spec, number, mount, root).doing(doing)
     });
     planned.collect()
 }
 
-fn one(spec: &Spec, mount: &Mount, root: &Path) -> Result<Planned> {
+/// Maps the owners of a mount that the container's process has made, as the configuration's mount
+/// of this number says.
+pub(crate) fn map(spec: &Spec, number: usize, mount: &OwnedFd) -> Result<()> {
+    let Some(wanted) = spec.mounts.get(number) else {
+        return refuse("the container's process names a mount that isn't there");
+    };
+    let doing = format!("mount at {}", wanted.destination.display());
+    let all = options::parse(&wanted.options).id_map == Some(true);
+    map_ids(mount, &id_map(spec, wanted)?, all).doing(doing)
+}
+
+fn map_ids(mount: &OwnedFd, maps: &OwnedFd, recursive: bool) -> Result<()> {
+    let change = Change {
+        id_map: Some(maps.as_fd()),
+        recursive,
+        ..Change::default()
+    };
+    mount::set_attributes(mount, &change).doing("map ids")
+}
+
+fn one(spec: &Spec, number: usize, mount: &Mount, root: &Path) -> Result<Planned> {
     let mut options = options::parse(&mount.options);
     if mount.kind == "bind" && options.bind.is_none() {
         options.bind = Some(true);
@@ -80,6 +103,7 @@ fn one(spec: &Spec, mount: &Mount, root: &Path) -> Result<Planned> {
     let destination = &mount.destination;
     let destination = destination.strip_prefix(root).unwrap_or(destination);
     Ok(Planned {
+        number,
         destination: Path::new("/").join(destination),
         kind: mount.kind.clone(),
         source: mount.source.clone(),
@@ -131,6 +155,7 @@ impl Planned {
         root: &Tree,
         path: &Path,
         base: (Propagation, bool),
+        end: &End,
     ) -> Result<()> {
         let (Some(recursive), None) = (self.options.bind, &self.made) else {
             return Ok(());
@@ -144,18 +169,15 @@ impl Planned {
             .open(&Path::new("/").join(below), flags)
             .doing(&doing)?;
         let copy = mount::copy_tree_at(source, Path::new(""), recursive).doing(&doing)?;
+        if self.maps.take().is_some() {
+            end.map(self.number, copy.as_fd()).doing(&doing)?;
+        }
         self.take(copy, base, &doing)
     }
 
     fn take(&mut self, copy: OwnedFd, base: (Propagation, bool), doing: &str) -> Result<()> {
-        let maps = self.maps.take();
-        if let Some(maps) = &maps {
-            let change = Change {
-                id_map: Some(maps.as_fd()),
-                recursive: self.options.id_map == Some(true),
-                ..Change::default()
-            };
-            mount::set_attributes(&copy, &change).doing(format_args!("{doing}: map ids"))?;
+        if let Some(maps) = self.maps.take() {
+            map_ids(&copy, &maps, self.options.id_map == Some(true)).doing(doing)?;
         }
         // Towards the node only where the container's root was asked to be shared.
         if base.0 != Propagation::Shared {

@@ -457,23 +457,16 @@ fn mounts_are_as_their_options_say() {
 }
 
 fn what_is_not_supported_is_refused_by_its_name() {
-    for (change, word) in [
-        (json!({"intelRdt": {"closID": "x"}}), "intelRdt"),
-        (json!({"netDevices": {"eth0": {}}}), "netDevices"),
-    ] {
-        let bundle = Bundle::new("true", |config| {
-            for (key, value) in change.as_object().unwrap() {
-                config["linux"][key] = value.clone();
-            }
-        });
-        let refused = bundle.run(&[
-            "create",
-            "--bundle",
-            bundle.path().to_str().unwrap(),
-            &bundle.id,
-        ]);
-        assert!(!refused.status.success() && text(&refused.stderr).contains(word));
-    }
+    let bundle = Bundle::new("true", |config| {
+        config["linux"]["intelRdt"] = json!({"closID": "x"});
+    });
+    let refused = bundle.run(&[
+        "create",
+        "--bundle",
+        bundle.path().to_str().unwrap(),
+        &bundle.id,
+    ]);
+    assert!(!refused.status.success() && text(&refused.stderr).contains("intelRdt"));
     let bundle = Bundle::new("true", |_| {});
     for command in ["checkpoint", "restore"] {
         let refused = bundle.run(&[command, &bundle.id]);

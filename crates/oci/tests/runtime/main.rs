@@ -15,6 +15,7 @@
 
 mod bed;
 mod beside;
+mod given;
 mod hostile;
 mod lifecycle;
 mod systemd;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
     let stories: Vec<Story> = [
         lifecycle::STORIES,
         hostile::STORIES,
+        given::STORIES,
         beside::STORIES,
         systemd::STORIES,
     ]

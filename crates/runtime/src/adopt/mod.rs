@@ -32,6 +32,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use super::cell::owner::{Beginning, Line, Owner};
 use super::cell::resume::Attaching;
 use super::cell::{init, limits};
+use super::create::network::namespace_of;
 use super::devices;
 use super::ids::{IdPool, IdRange};
 use super::index::counts::LimitsNow;
@@ -414,6 +415,13 @@ impl Adopter {
         let network = shared.networks.attached(found.uid);
         if found.record.attached && network.is_none() {
             return Err("its network was not made, or is lost".to_owned());
+        }
+        if found.record.attached {
+            // Without it plugins remove what they can name; the cell is as it was.
+            match namespace_of(&found.init) {
+                Ok(netns) => shared.networks.adopted(found.uid, netns),
+                Err(error) => tracing::warn!(uid = %found.uid, %error, "its network's end"),
+            }
         }
         let effective = effective(&found.record, &key);
         let below = shared.root_below.join(key.below());

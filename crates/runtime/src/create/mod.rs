@@ -8,7 +8,7 @@ mod groups;
 mod launch;
 mod light;
 pub(crate) mod names;
-mod network;
+pub(crate) mod network;
 mod parameters;
 mod root;
 

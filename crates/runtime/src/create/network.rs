@@ -89,12 +89,12 @@ pub(super) async fn attach(
 
 /// The network namespace of a cell-init. Its number is its own as long as it lives, and that is
 /// looked at afterwards.
-fn namespace_of(init: &InitProcess) -> Result<OwnedFd, Error> {
-    let failed = |e: kernel::Error| kernel_failed("the network namespace of the new cell", &e);
+pub(crate) fn namespace_of(init: &InitProcess) -> Result<OwnedFd, Error> {
+    let failed = |e: kernel::Error| kernel_failed("the network namespace of the cell", &e);
     let path = PathBuf::from(format!("/proc/{}/ns/net", init.pid()));
     let opened = namespace::open(&path).map_err(failed)?;
     match pidfd::has_ended(init).map_err(failed)? {
         false => Ok(opened),
-        true => Err(Error::internal("the new cell's init has ended")),
+        true => Err(Error::internal("the cell's init has ended")),
     }
 }
