@@ -328,7 +328,8 @@ fn answers_result(lines: &[&str]) -> bool {
 
 /// Between an item and the one before it stand its docs and attributes alone.
 fn ends_an_item(line: &str) -> bool {
-    line.is_empty() || line.ends_with(['{', '}', ';'])
+    let is_doc = line.trim_start().starts_with("//");
+    line.is_empty() || !is_doc && line.ends_with(['{', '}', ';'])
 }
 
 fn is_test(path: &Path) -> bool {
