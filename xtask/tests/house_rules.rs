@@ -304,8 +304,9 @@ fn public_functions_say_their_errors() {
 fn is_public_function(line: &str) -> bool {
     let words: Vec<&str> = line.split_whitespace().collect();
     let name = words.iter().position(|word| *word == "fn");
-    words.first() == Some(&"pub")
-        && name.is_some_and(|at| words[1..at].iter().all(|w| matches!(*w, "async" | "const")))
+    let between = name.and_then(|at| words.get(1..at)).unwrap_or_default();
+    let is_plain = between.iter().all(|w| matches!(*w, "async" | "const"));
+    name.is_some() && words.first() == Some(&"pub") && is_plain
 }
 
 /// Whether the function that begins there answers a `Result`, whatever its crate calls it.
@@ -328,7 +329,8 @@ fn answers_result(lines: &[&str]) -> bool {
 
 /// Between an item and the one before it stand its docs and attributes alone.
 fn ends_an_item(line: &str) -> bool {
-    line.is_empty() || line.ends_with(['{', '}', ';'])
+    let is_doc = line.trim_start().starts_with("//");
+    line.is_empty() || !is_doc && line.ends_with(['{', '}', ';'])
 }
 
 fn is_test(path: &Path) -> bool {
