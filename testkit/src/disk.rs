@@ -81,12 +81,35 @@ trap 'umount "$1/mnt"' EXIT
 mke2fs -q -t ext4 -L aurae -E root_owner=0:0 -d "$1/mnt" "$2" "$3"
 "#;
 
+/// What a machine has that packages are installed on, and what they are used by.
+const BARE: &str =
+    "bash,busybox-static,curl,dbus,e2fsprogs,iproute2,kmod,mount,procps,systemd-sysv,udev";
+
+/// The same as [`FINISH`], with apt's lists, and the archives of `@PACKAGES@` and of what they need.
+const FINISH_ARCHIVE: &str = r#"
+set -e
+echo debian > "$1/etc/hostname"
+: > "$1/etc/machine-id"
+chroot "$1" passwd -q -d root
+mkdir -p "$1/etc/aurae" "$1/usr/local/lib/aurae-testbed" "$1/mnt"
+printf 'LABEL=aurae / ext4 errors=remount-ro 0 1\n' > "$1/etc/fstab"
+# Each by itself: some can't be installed together.
+for package in @PACKAGES@; do
+    DEBIAN_FRONTEND=noninteractive chroot "$1" apt-get -q -y --no-install-recommends --download-only \
+        install "$package"
+done
+# After the hook the archives would be cleaned.
+mount --bind "$1" "$1/mnt"
+trap 'umount "$1/mnt"' EXIT
+mke2fs -q -t ext4 -L aurae -E root_owner=0:0 -d "$1/mnt" "$2" "$3"
+"#;
+
 /// What a disk is made of.
 struct Recipe {
     /// Of its file.
     name: &'static str,
     packages: &'static str,
-    finish: &'static str,
+    finish: String,
 }
 
 /// A file to put on a disk.
@@ -136,7 +159,7 @@ pub fn debian(folder: &Path) -> Result<PathBuf> {
         &Recipe {
             name: "debian",
             packages: PACKAGES,
-            finish: FINISH,
+            finish: FINISH.into(),
         },
     )
 }
@@ -151,7 +174,23 @@ pub fn debian_with_services(folder: &Path) -> Result<PathBuf> {
         &Recipe {
             name: "services",
             packages: SERVICES,
-            finish: FINISH_SERVICES,
+            finish: FINISH_SERVICES.into(),
+        },
+    )
+}
+
+/// A small Debian in `folder` on which apt can install these packages without a network, made on
+/// first use.
+///
+/// # Errors
+/// When mmdebstrap or mke2fs fails.
+pub fn debian_with_archive(folder: &Path, packages: &[&str]) -> Result<PathBuf> {
+    make(
+        folder,
+        &Recipe {
+            name: "archive",
+            packages: BARE,
+            finish: FINISH_ARCHIVE.replace("@PACKAGES@", &packages.join(" ")),
         },
     )
 }

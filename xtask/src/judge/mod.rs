@@ -3,27 +3,31 @@
 //! from `./x test` for what they need of a machine and for their minutes.
 //!
 //! * [`applications`]: servers and inits of Debian as images, each through its own client.
+//! * [`packages`]: Debian's servers, by apt on a machine whose PID 1 is auraed.
 //! * [`execute`]: the units by which systemd tests how it executes programs.
 
 mod applications;
 mod execute;
 mod images;
+mod packages;
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
 
-/// Have others' programs decide: servers and inits of Debian, run as images; units by which systemd
-/// tests itself.
+/// Have others' programs decide: servers and inits of Debian, run as images or installed by apt;
+/// units by which systemd tests itself.
 #[derive(Args)]
 #[command(after_help = "Examples:
   ./x judge applications                 all of them, as root; minutes for the image, once
   ./x judge applications postgres s6     two of them
+  ./x judge packages                     Debian's servers on a booted node; half an hour and more
+  ./x judge packages redis-server tor    two of them
   ./x judge execute                      Debian's test-execute units, as root")]
 pub(crate) struct Judge {
-    /// `applications`, `execute`
-    #[arg(value_parser = ["applications", "execute"])]
+    /// `applications`, `packages`, `execute`
+    #[arg(value_parser = ["applications", "packages", "execute"])]
     judge: String,
     /// Which; none: all
     names: Vec<String>,
@@ -33,6 +37,7 @@ pub(crate) struct Judge {
 pub(crate) fn run(judge: &Judge) -> Result<ExitCode> {
     match judge.judge.as_str() {
         "execute" => execute::run(),
+        "packages" => packages::run(&judge.names),
         _ => applications::run(&judge.names),
     }
 }
