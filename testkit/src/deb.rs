@@ -16,6 +16,10 @@ use crate::exec;
 
 /// The project's folder.
 const PROJECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+/// As the control file has it.
+const MAINTAINER: &str = "The Aurae authors <aurae-runtime@users.noreply.github.com>";
+/// Of packages that are tried out: dpkg's tools take no older files.
+const TRIED: u64 = 1_700_000_000;
 /// What dpkg runs.
 const SCRIPTS: [&str; 4] = ["preinst", "postinst", "prerm", "postrm"];
 /// Completions: the shell, and where Debian's has them.
@@ -28,7 +32,7 @@ const COMPLETIONS: [(&str, &str); 3] = [
 /// How the package's files are compressed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Compression {
-    /// To be tried out.
+    /// To be tried out: none, since a translated processor is slow at it.
     Quick,
     /// To be shipped.
     Small,
@@ -67,7 +71,7 @@ impl Package {
         pack.env("SOURCE_DATE_EPOCH", self.epoch.to_string())
             .arg("--root-owner-group");
         match self.compression {
-            Compression::Quick => pack.args(["-Zgzip", "-z1"]),
+            Compression::Quick => pack.arg("-Znone"),
             Compression::Small => pack.args(["-Zxz"]),
         };
         exec::read(pack.arg("--build").arg(&tree).arg(&made))?;
@@ -80,9 +84,14 @@ impl Package {
     fn fill(&self, tree: &Path) -> Result<()> {
         put(&self.daemon, &tree.join("usr/sbin/auraed"), 0o755)?;
         put(&self.client, &tree.join("usr/bin/aurae"), 0o755)?;
-        link("/usr/sbin/auraed", &tree.join("usr/bin/aurae-oci"))?;
+        link("../sbin/auraed", &tree.join("usr/bin/aurae-oci"))?;
         for path in diversions()? {
-            link("/usr/bin/aurae", &below(tree, &path))?;
+            // From elsewhere by the whole path: `/bin` may itself be a link.
+            let target = match path.starts_with("/usr/bin/") {
+                true => "aurae",
+                false => "/usr/bin/aurae",
+            };
+            link(target, &below(tree, &path))?;
         }
         let dist = Path::new(PROJECT).join("dist");
         for unit in ["auraed.service", "aurae-cells.service"] {
@@ -156,6 +165,7 @@ impl Package {
             .map(|it| it.len())
             .sum();
         let control = text("control")?
+            .replace("@MAINTAINER@", MAINTAINER)
             .replace("@VERSION@", &self.version)
             .replace("@ARCHITECTURE@", &architecture()?)
             .replace("@SIZE@", &bytes.div_ceil(1024).to_string());
@@ -216,7 +226,7 @@ pub(crate) fn of_a_bed(folder: &Path, daemon: &Path, client: &Path) -> Result<Ve
                 version: version.into(),
                 daemon: daemon.into(),
                 client: client.into(),
-                epoch: 0,
+                epoch: TRIED,
                 compression: Compression::Quick,
             };
             package.make(&folder)?;

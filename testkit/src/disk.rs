@@ -56,6 +56,8 @@ const FINISH_SERVICES: &str = r#"
 set -e
 echo debian > "$1/etc/hostname"
 : > "$1/etc/machine-id"
+# mmdebstrap keeps services from starting while it works.
+rm -f "$1/usr/sbin/policy-rc.d"
 rm -f "$1/etc/resolv.conf" "$1"/etc/ssh/ssh_host_ecdsa_key* "$1"/etc/ssh/ssh_host_rsa_key*
 rm -rf "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/*.bin
 chroot "$1" passwd -q -d root
@@ -93,12 +95,12 @@ echo debian > "$1/etc/hostname"
 chroot "$1" passwd -q -d root
 mkdir -p "$1/etc/aurae" "$1/usr/local/lib/aurae-testbed" "$1/mnt"
 printf 'LABEL=aurae / ext4 errors=remount-ro 0 1\n' > "$1/etc/fstab"
+rm -f "$1/usr/sbin/policy-rc.d"
 # Each by itself: some can't be installed together.
 for package in @PACKAGES@; do
     DEBIAN_FRONTEND=noninteractive chroot "$1" apt-get -q -y --no-install-recommends --download-only \
         install "$package"
 done
-# After the hook the archives would be cleaned.
 mount --bind "$1" "$1/mnt"
 trap 'umount "$1/mnt"' EXIT
 mke2fs -q -t ext4 -L aurae -E root_owner=0:0 -d "$1/mnt" "$2" "$3"

@@ -60,10 +60,26 @@ const AURAED: &str = "init=/usr/sbin/auraed";
 const UP: Duration = Duration::from_secs(300);
 /// Without a question, and without what isn't needed.
 const APT: &str = "DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends";
+/// How long apt may take there: it unpacks 150 MB.
+const UNPACKED: Duration = Duration::from_secs(300);
 /// Until the daemon answers.
 const SERVING: &str = "until aurae ps >/dev/null 2>&1; do sleep 0.1; done";
 /// The daemon's process.
 const DAEMON: &str = "$(pgrep -f '[s]erve .*--init-fd')";
+
+/// Has apt do this, and it must succeed.
+fn apt(node: &Node, words: &str) -> Result<()> {
+    let finished = node.start(&format!("{APT} {words}"))?;
+    let finished = finished.finish_within(UNPACKED)?;
+    let said = [finished.out, finished.err].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    ensure!(
+        finished.status == 0,
+        "apt-get {words}: {}\n{said}",
+        finished.status
+    );
+    Ok(())
+}
 
 fn installs(node: &mut Node) -> Result<()> {
     // The test bed's own links.
@@ -71,7 +87,7 @@ fn installs(node: &mut Node) -> Result<()> {
         "cd /usr/local/bin && rm -f systemctl journalctl systemd-run systemd-analyze \
          shutdown reboot poweroff halt",
     )?;
-    node.sh(&format!("{APT} install /srv/packages/aurae-1.deb"))?;
+    apt(node, "install /srv/packages/aurae-1.deb")?;
     node.sh("systemctl is-active auraed aurae-cells && systemctl is-enabled auraed")?;
     node.sh(SERVING)?;
     let said = node.sh("aurae cell run web --memory 64M && aurae run --cell web -- echo hello")?;
@@ -109,7 +125,7 @@ fn upgrades(node: &mut Node) -> Result<()> {
     let view = "pgrep -fx 'sleep 4321'; systemctl show -p MainPID --value auraed; \
         aurae ps -o json | grep -E '\"(path|uid|pid)\"' | sort";
     let (before, old) = (node.sh(view)?, node.sh(&format!("echo {DAEMON}"))?);
-    node.sh(&format!("{APT} install /srv/packages/aurae-2.deb"))?;
+    apt(node, "install /srv/packages/aurae-2.deb")?;
     let version = node.sh("dpkg-query -W -f='${Version}' aurae")?;
     ensure!(version == "0.0.2", "{version} is installed");
     new_daemon(node)?;
@@ -154,22 +170,20 @@ fn becomes_first(node: &mut Node) -> Result<()> {
 }
 
 fn installs_a_service(node: &mut Node) -> Result<()> {
-    node.sh(&format!("{APT} install /srv/packages/at.deb"))?;
+    apt(node, "install /srv/packages/at.deb")?;
     let state = node.sh("systemctl is-active atd && systemctl is-enabled atd")?;
     ensure!(state == "active\nenabled\n", "atd is {state}");
     node.sh("echo 'touch /tmp/told-by-at' | at now 2>/dev/null; \
          for try in $(seq 300); do test -e /tmp/told-by-at && exit 0; sleep 0.2; done; exit 1")?;
-    node.sh(&format!("{APT} purge at && ! systemctl is-active -q atd"))
-        .map(drop)
+    apt(node, "purge at")?;
+    node.sh("! systemctl is-active -q atd").map(drop)
 }
 
 fn upgrades_the_first(node: &mut Node) -> Result<()> {
     let view = "for unit in nginx ssh cron rsyslog dbus; do \
         systemctl show -p MainPID --value $unit; done; stat -Lc %i /proc/1/exe";
     let before = node.sh(view)?;
-    node.sh(&format!(
-        "{APT} install --reinstall /srv/packages/aurae-2.deb"
-    ))?;
+    apt(node, "install --reinstall /srv/packages/aurae-2.deb")?;
     new_daemon(node)?;
     let after = node.sh(view)?;
     ensure!(before == after, "before:\n{before}\nafter:\n{after}");
@@ -208,13 +222,13 @@ fn systemd_again(node: &mut Node) -> Result<()> {
 fn goes(node: &mut Node) -> Result<()> {
     node.sh(SERVING)?;
     let owned = node.sh("dpkg -L aurae")?;
-    node.sh(&format!("{APT} remove aurae"))?;
+    apt(node, "remove aurae")?;
     node.sh("test -f /bin/systemctl && test ! -L /bin/systemctl && test ! -e /usr/sbin/auraed")?;
     node.sh("dpkg --verify systemd systemd-sysv && test -z \"$(dpkg-divert --list aurae)\"")?;
     node.sh("systemctl is-active nginx && systemctl --version && journalctl -n 1")?;
     // Its state is a user's until it is purged.
     node.sh("test -e /var/lib/aurae/pki && test -e /etc/aurae/config.toml")?;
-    node.sh(&format!("{APT} purge aurae"))?;
+    apt(node, "purge aurae")?;
     let left: Vec<&str> = owned
         .lines()
         .filter(|path| path.contains("aurae"))

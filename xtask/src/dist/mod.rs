@@ -45,11 +45,10 @@ struct Place {
 
 /// Runs the command.
 pub(crate) fn run(dist: &Dist) -> Result<ExitCode> {
-    let profile = match dist.dev {
-        true => build::Profile::Dev,
-        false => build::Profile::Dist,
+    let built = match dist.dev {
+        true => build::binaries(build::Profile::Dev)?,
+        false => build::build(build::Profile::Dist, &["-p", "auraed", "-p", "aurae"])?,
     };
-    let built = build::build(profile, &["-p", "auraed", "-p", "aurae"])?;
     let folder = build::target()?.join("dist-out");
     fs::create_dir_all(&folder)?;
     let place = Place {
