@@ -139,9 +139,17 @@ fn upgrades(node: &mut Node) -> Result<()> {
         .map(drop)
 }
 
+/// As its administrator would, and with another word at the next boot.
+fn reboot(node: &mut Node, old: &str, new: &str) -> Result<()> {
+    let asked = node.start("reboot")?;
+    node.comes_back_with(old, new).map_err(|error| {
+        let said = asked.finish_within(Duration::from_secs(1));
+        error.context(format!("`reboot` came to {said:?}"))
+    })
+}
+
 fn becomes_first(node: &mut Node) -> Result<()> {
-    let _ = node.start("systemctl reboot")?;
-    node.comes_back_with(SYSTEMD, AURAED)?;
+    reboot(node, SYSTEMD, AURAED)?;
     let up = "until systemctl is-active -q graphical.target; do sleep 0.5; done; \
         cut -d' ' -f1 /proc/uptime";
     let finished = node.start(up)?.finish_within(UP);
@@ -203,8 +211,7 @@ fn upgrades_the_first(node: &mut Node) -> Result<()> {
 
 fn systemd_again(node: &mut Node) -> Result<()> {
     let seen = node.console().len();
-    let _ = node.start("reboot")?;
-    node.comes_back_with(AURAED, SYSTEMD)?;
+    reboot(node, AURAED, SYSTEMD)?;
     let console = node.console();
     ensure!(
         console
