@@ -31,8 +31,9 @@ pub const AGENT: &str = "/usr/local/lib/aurae-testbed/node-agent";
 const BOOT_LIMIT: Duration = Duration::from_secs(120);
 /// The longest that a boot may take, by the clock.
 const BOOT_DEADLINE: Duration = Duration::from_secs(600);
-/// The longest that a power-off may take; a node that takes longer hangs.
-const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(60);
+/// The longest that a power-off may take: the node's own bound (90 s), and what a busy machine needs
+/// to begin. A node that takes longer hangs.
+const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(120);
 /// How often a wait reads the console again.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// How long a story's script may take, unless it says otherwise.
@@ -309,7 +310,7 @@ impl Node {
     /// scripts: QEMU ends at a reset, and is started again.
     ///
     /// # Errors
-    /// When there is no reset within a minute, the node wasn't booted to reboot
+    /// When there is no reset within two minutes, the node wasn't booted to reboot
     /// ([`Options::reboots`]), or doesn't get there.
     pub fn comes_back(&mut self) -> Result<()> {
         let kept = matches!(self.spec.disk, Some(Disk::Kept(_)));
@@ -481,7 +482,7 @@ impl Node {
     /// Powers the node off as its administrator would.
     ///
     /// # Errors
-    /// When it isn't off within a minute: then its power is cut.
+    /// When it isn't off within two minutes: then its power is cut.
     pub fn power_off(&mut self) -> Result<()> {
         let asked = self.start(&self.off)?;
         if self.machine.wait(SHUTDOWN_DEADLINE)?.is_some() {
