@@ -57,11 +57,11 @@ pub(crate) const CHAPTER: Chapter = Chapter {
 const SYSTEMD: &str = "init=/sbin/init";
 const AURAED: &str = "init=/usr/sbin/auraed";
 /// How long a boot may take on a busy machine.
-const UP: Duration = Duration::from_secs(300);
+const UP: Duration = Duration::from_secs(500);
 /// Without a question, and without what isn't needed.
 const APT: &str = "DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends";
 /// How long apt may take there: it unpacks 150 MB.
-const UNPACKED: Duration = Duration::from_secs(300);
+const UNPACKED: Duration = Duration::from_secs(500);
 /// Until the daemon answers.
 const SERVING: &str = "until aurae ps >/dev/null 2>&1; do sleep 0.1; done";
 /// The daemon's process.

@@ -32,17 +32,25 @@ pub(super) fn make(place: &Place, package: &Path) -> Result<PathBuf> {
         tree_of.arg(format!("--dpkgopt=path-exclude=/usr/share/{unused}/*"));
     }
     from(&mut tree_of, &tree)?;
-    let umoci = |words: &[&str]| {
-        let mut umoci = Command::new("umoci");
-        umoci.env("SOURCE_DATE_EPOCH", place.epoch.to_string());
-        exec::read(umoci.args(words)).map(drop)
-    };
+    let umoci = |words: &[&str]| exec::read(Command::new("umoci").args(words)).map(drop);
     let (layout_word, tree_word) = (layout.display().to_string(), tree.display().to_string());
     let image = format!("{layout_word}:{}", place.version);
     umoci(&["init", "--layout", &layout_word])?;
     umoci(&["new", "--image", &image])?;
-    umoci(&["raw", "add-layer", "--image", &image, &tree_word])?;
-    umoci(&[&["config", "--image", &image], &WORDS[..]].concat())?;
+    let mut date = Command::new("date");
+    let date = exec::read(date.args(["-u", "+%FT%TZ", &format!("-d@{}", place.epoch)]))?;
+    let (date, dated) = (date.trim(), "--history.created");
+    umoci(&[
+        "raw",
+        "add-layer",
+        "--image",
+        &image,
+        dated,
+        date,
+        &tree_word,
+    ])?;
+    let config = ["config", "--image", &image, "--created", date, dated, date];
+    umoci(&[&config, &WORDS[..]].concat())?;
     umoci(&["gc", "--layout", &layout_word])?;
     let made = scratch.path().join("image");
     let mut pack = Command::new("tar");

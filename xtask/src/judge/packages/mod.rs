@@ -19,9 +19,9 @@ use crate::build::{self, Profile};
 use table::{PACKAGES, Package};
 
 /// How long a step may take: databases are set up, and the machine is slow.
-const STEP: Duration = Duration::from_secs(300);
+const STEP: Duration = Duration::from_secs(600);
 /// Until the machine's units are up.
-const UP: Duration = Duration::from_secs(400);
+const UP: Duration = Duration::from_secs(900);
 const APT: &str = "export DEBIAN_FRONTEND=noninteractive; apt-get -q -y --no-install-recommends";
 
 /// Runs those of these names; none: all.
