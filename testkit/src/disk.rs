@@ -56,6 +56,8 @@ const FINISH_SERVICES: &str = r#"
 set -e
 echo debian > "$1/etc/hostname"
 : > "$1/etc/machine-id"
+# mmdebstrap keeps services from starting while it works.
+rm -f "$1/usr/sbin/policy-rc.d"
 rm -f "$1/etc/resolv.conf" "$1"/etc/ssh/ssh_host_ecdsa_key* "$1"/etc/ssh/ssh_host_rsa_key*
 rm -rf "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/*.bin
 chroot "$1" passwd -q -d root
@@ -86,12 +88,35 @@ mke2fs -q -t ext4 -L aurae -E root_owner=0:0 -d "$1/mnt" "$2" "$3"
 const PODMAN: &str = "aardvark-dns,bash,catatonit,dbus-user-session,fuse-overlayfs,iptables,\
     libpam-systemd,netavark,passwd,podman,slirp4netns,uidmap";
 
+/// What a machine has that packages are installed on, and what they are used by.
+const BARE: &str =
+    "bash,busybox-static,curl,dbus,e2fsprogs,iproute2,kmod,mount,procps,systemd-sysv,udev";
+
+/// The same as [`FINISH`], with apt's lists, and the archives of `@PACKAGES@` and of what they need.
+const FINISH_ARCHIVE: &str = r#"
+set -e
+echo debian > "$1/etc/hostname"
+: > "$1/etc/machine-id"
+chroot "$1" passwd -q -d root
+mkdir -p "$1/etc/aurae" "$1/usr/local/lib/aurae-testbed" "$1/mnt"
+printf 'LABEL=aurae / ext4 errors=remount-ro 0 1\n' > "$1/etc/fstab"
+rm -f "$1/usr/sbin/policy-rc.d"
+# Each by itself: some can't be installed together.
+for package in @PACKAGES@; do
+    DEBIAN_FRONTEND=noninteractive chroot "$1" apt-get -q -y --no-install-recommends --download-only \
+        install "$package"
+done
+mount --bind "$1" "$1/mnt"
+trap 'umount "$1/mnt"' EXIT
+mke2fs -q -t ext4 -L aurae -E root_owner=0:0 -d "$1/mnt" "$2" "$3"
+"#;
+
 /// What a disk is made of.
 struct Recipe {
     /// Of its file.
     name: &'static str,
     packages: String,
-    finish: &'static str,
+    finish: String,
 }
 
 /// A file to put on a disk.
@@ -141,7 +166,7 @@ pub fn debian(folder: &Path) -> Result<PathBuf> {
         &Recipe {
             name: "debian",
             packages: PACKAGES.to_owned(),
-            finish: FINISH,
+            finish: FINISH.into(),
         },
     )
 }
@@ -156,7 +181,23 @@ pub fn debian_with_services(folder: &Path) -> Result<PathBuf> {
         &Recipe {
             name: "services",
             packages: SERVICES.to_owned(),
-            finish: FINISH_SERVICES,
+            finish: FINISH_SERVICES.into(),
+        },
+    )
+}
+
+/// A small Debian in `folder` on which apt can install these packages without a network, made on
+/// first use.
+///
+/// # Errors
+/// When mmdebstrap or mke2fs fails.
+pub fn debian_with_archive(folder: &Path, packages: &[&str]) -> Result<PathBuf> {
+    make(
+        folder,
+        &Recipe {
+            name: "archive",
+            packages: BARE.to_owned(),
+            finish: FINISH_ARCHIVE.replace("@PACKAGES@", &packages.join(" ")),
         },
     )
 }
@@ -171,7 +212,7 @@ pub fn debian_with_podman(folder: &Path) -> Result<PathBuf> {
         &Recipe {
             name: "podman",
             packages: format!("{PACKAGES},{PODMAN}"),
-            finish: FINISH,
+            finish: FINISH.into(),
         },
     )
 }

@@ -14,6 +14,7 @@
 pub mod accel;
 pub mod agent;
 pub mod cpio;
+pub mod deb;
 pub mod disk;
 pub mod exec;
 pub mod faults;

@@ -23,7 +23,7 @@ use crate::agent::{Agent, Finished, Running};
 use crate::disk::{self, Copy};
 use crate::machine::{self, Accel, Console, Disk, Machine, Spec};
 use crate::watchdog::{PowerCord, Watchdog, processor_time};
-use crate::{accel, exec, initramfs, kernel::Kernel};
+use crate::{accel, deb, exec, initramfs, kernel::Kernel};
 
 /// The agent's path on a node of the test bed.
 pub const AGENT: &str = "/usr/local/lib/aurae-testbed/node-agent";
@@ -31,8 +31,9 @@ pub const AGENT: &str = "/usr/local/lib/aurae-testbed/node-agent";
 const BOOT_LIMIT: Duration = Duration::from_secs(120);
 /// The longest that a boot may take, by the clock.
 const BOOT_DEADLINE: Duration = Duration::from_secs(600);
-/// The longest that a power-off may take; a node that takes longer hangs.
-const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(60);
+/// The longest that a power-off may take: the node's own bound (90 s), and what a busy machine needs
+/// to begin. A node that takes longer hangs.
+const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(120);
 /// How often a wait reads the console again.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// How long a story's script may take, unless it says otherwise.
@@ -48,7 +49,8 @@ pub struct Bed {
     /// How machines are run.
     pub accel: Accel,
     daemon: PathBuf,
-    files: Vec<Copy>,
+    client: PathBuf,
+    agent: Copy,
     debian: PathBuf,
 }
 
@@ -65,6 +67,9 @@ pub struct Options {
     pub disk: Option<PathBuf>,
     /// Debian with services instead, as an installer leaves it.
     pub services: bool,
+    /// Nothing of Aurae is on the disk but two versions of its package, in [`deb::PACKAGES`]. The agent
+    /// is a unit.
+    pub package: bool,
     /// Files that are copied onto the root disk.
     pub copies: Vec<Copy>,
     /// Words on top of the kernel's command line.
@@ -87,6 +92,7 @@ impl Default for Options {
             kernel: None,
             disk: None,
             services: false,
+            package: false,
             copies: Vec::new(),
             append: String::new(),
             units: false,
@@ -111,22 +117,39 @@ impl Bed {
         let accel = accel::choose(&folder, &kernel)?;
         let debian = disk::debian(&folder)?;
         let daemon = stripped(&folder, &binaries.join("auraed"))?;
-        let files = vec![
-            Copy::new(&daemon, "/usr/sbin/auraed"),
-            Copy::new(
-                stripped(&folder, &binaries.join("aurae"))?,
-                "/usr/local/bin/aurae",
-            ),
-            Copy::new(stripped(&folder, &binaries.join("node-agent"))?, AGENT),
-        ];
+        let client = stripped(&folder, &binaries.join("aurae"))?;
+        let agent = Copy::new(stripped(&folder, &binaries.join("node-agent"))?, AGENT);
         Ok(Self {
             folder,
             kernel,
             accel,
             daemon,
-            files,
+            client,
+            agent,
             debian,
         })
+    }
+
+    /// The package in two versions, and what else is in [`deb::PACKAGES`].
+    ///
+    /// # Errors
+    /// When it can't be made.
+    pub fn packages(&self) -> Result<Vec<Copy>> {
+        deb::of_a_bed(&self.folder, &self.daemon, &self.client)
+    }
+
+    /// What is put on a node's disk.
+    fn files(&self, options: &Options) -> Result<Vec<Copy>> {
+        let mut files = vec![self.agent.clone()];
+        if options.package {
+            files.extend(deb::agent_unit(&self.folder)?);
+            files.extend(self.packages()?);
+        } else {
+            files.push(Copy::new(&self.daemon, "/usr/sbin/auraed"));
+            files.push(Copy::new(&self.client, "/usr/local/bin/aurae"));
+        }
+        files.extend(options.copies.iter().cloned());
+        Ok(files)
     }
 
     /// The machine that these options describe.
@@ -138,8 +161,7 @@ impl Bed {
             Some(image) => Kernel::at(image, &self.kernel)?,
             None => self.kernel.clone(),
         };
-        let mut files = self.files.clone();
-        files.extend(options.copies.iter().cloned());
+        let files = self.files(options)?;
         let base = match (&options.disk, options.services) {
             (Some(disk), _) => disk.clone(),
             (None, true) => disk::debian_with_services(&self.folder)?,
@@ -288,7 +310,7 @@ impl Node {
     /// scripts: QEMU ends at a reset, and is started again.
     ///
     /// # Errors
-    /// When there is no reset within a minute, the node wasn't booted to reboot
+    /// When there is no reset within two minutes, the node wasn't booted to reboot
     /// ([`Options::reboots`]), or doesn't get there.
     pub fn comes_back(&mut self) -> Result<()> {
         let kept = matches!(self.spec.disk, Some(Disk::Kept(_)));
@@ -301,6 +323,17 @@ impl Node {
         (self.machine, self.agent) = start(&self.spec, &self.listener, &self.console)?;
         self.cord.plug(&self.machine)?;
         self.wait_ready(started)
+    }
+
+    /// [`Node::comes_back`] with a word of the kernel's command line changed.
+    ///
+    /// # Errors
+    /// Those of [`Node::comes_back`], and where there is no such word.
+    pub fn comes_back_with(&mut self, old: &str, new: &str) -> Result<()> {
+        let append = &mut self.spec.append;
+        ensure!(append.contains(old), "{old} isn't in {append}");
+        *append = append.replace(old, new);
+        self.comes_back()
     }
 
     /// Cuts the node's power where it isn't called off within this time; then it says what it saw.
@@ -449,7 +482,7 @@ impl Node {
     /// Powers the node off as its administrator would.
     ///
     /// # Errors
-    /// When it isn't off within a minute: then its power is cut.
+    /// When it isn't off within two minutes: then its power is cut.
     pub fn power_off(&mut self) -> Result<()> {
         let asked = self.start(&self.off)?;
         if self.machine.wait(SHUTDOWN_DEADLINE)?.is_some() {

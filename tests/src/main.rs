@@ -15,6 +15,7 @@ mod executables;
 mod guide;
 mod language;
 mod logs;
+mod package;
 mod power;
 mod story;
 mod systemd;
@@ -53,6 +54,7 @@ const CHAPTERS: &[&Chapter] = &[
     &daemon::CHAPTER,
     &systemd::CHAPTER,
     &debian::CHAPTER,
+    &package::CHAPTER,
 ];
 
 fn main() -> ExitCode {

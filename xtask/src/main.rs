@@ -43,8 +43,8 @@ enum Task {
     Bench(bench::Bench),
     /// Have others' programs decide: servers and inits of Debian, run as images
     Judge(judge::Judge),
-    /// Make the static binaries to ship
-    Dist,
+    /// Make what is shipped: static binaries, a Debian package, images
+    Dist(dist::Dist),
     /// Run a command of the README on a bare Debian, in a clean clone
     Fresh(fresh::Fresh),
     /// Run the long searches in full: faults, kills, fuzzing
@@ -70,7 +70,7 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
         Task::Test(test) => test::run(&test),
         Task::Bench(bench) => bench::run(&bench),
         Task::Judge(judge) => judge::run(&judge),
-        Task::Dist => dist::run(),
+        Task::Dist(dist) => dist::run(&dist),
         Task::Fresh(fresh) => fresh::run(&fresh),
         Task::Soak(soak) => soak::run(&soak),
         Task::Ci => ci::run(),

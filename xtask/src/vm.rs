@@ -2,6 +2,7 @@
 //! `./x vm`: a node to try things on.
 
 use std::io::{stderr, stdout};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -25,6 +26,10 @@ cd /root && TERM=${TERM:-linux} setsid --ctty --wait /bin/bash -l </dev/ttyS0 >/
 exec aurae node shutdown
 ";
 const SHELL_PATH: &str = "/usr/local/lib/aurae-testbed/shell";
+/// Names of systemd's by which the client answers on our node. A link can't be copied onto a disk.
+const COMMANDS: [&str; 4] = ["systemctl", "journalctl", "systemd-run", "systemd-analyze"];
+/// Units are run there when somebody starts one: this target pulls nothing in.
+const NO_UNITS: &str = "aurae.units.default=slices.target";
 /// A week: the user at the console decides.
 const TIMEOUT: Duration = Duration::from_secs(7 * 24 * 3600);
 
@@ -74,21 +79,42 @@ fn copy(text: &str) -> Result<Copy, String> {
 /// Runs the command.
 pub(crate) fn run(vm: &Vm) -> Result<ExitCode> {
     let bed = Bed::new(&build::target()?, &build::binaries(build::Profile::Dev)?)?;
-    let options = Options {
+    let mut options = Options {
         cpus: vm.cpus,
         memory_mib: vm.memory,
         kernel: vm.kernel.clone(),
         disk: vm.disk.clone(),
         copies: vm.copy.clone(),
         append: vm.append.clone(),
-        // A disk of somebody's is there to be booted; ours is there to try things on.
-        units: vm.disk.is_some(),
+        units: true,
         ..Options::default()
     };
+    // A disk of somebody's is there to be booted; ours is there to try things on.
+    if vm.disk.is_none() && !vm.append.contains("init=") {
+        options.append = format!("{NO_UNITS} {}", vm.append);
+        options.copies.extend(commands(&bed)?);
+    }
     match &vm.run {
         Some(script) => script_on(&bed, options, script),
         None => shell_on(&bed, options),
     }
+}
+
+/// Scripts that execute the client by the names of systemd's commands.
+fn commands(bed: &Bed) -> Result<Vec<Copy>> {
+    let folder = bed.folder.join("commands");
+    std::fs::create_dir_all(&folder)?;
+    let script = |name: &&str| {
+        let file = folder.join(name);
+        let text = format!("#!/bin/bash\nexec -a {name} /usr/local/bin/aurae \"$@\"\n");
+        if !std::fs::read_to_string(&file).is_ok_and(|had| had == text) {
+            std::fs::write(&file, text)?;
+            std::fs::set_permissions(&file, PermissionsExt::from_mode(0o755))?;
+        }
+        let to = Path::new("/usr/local/bin").join(name);
+        Ok(Copy::new(file, to))
+    };
+    COMMANDS.iter().map(script).collect()
 }
 
 fn script_on(bed: &Bed, mut options: Options, script: &Path) -> Result<ExitCode> {
@@ -136,7 +162,7 @@ fn shell_on(bed: &Bed, mut options: Options) -> Result<ExitCode> {
     let scratch = tempfile::tempdir()?;
     let shell = scratch.path().join("shell");
     std::fs::write(&shell, SHELL)?;
-    std::fs::set_permissions(&shell, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+    std::fs::set_permissions(&shell, PermissionsExt::from_mode(0o755))?;
     options.copies.push(Copy::new(&shell, SHELL_PATH));
     options.run = SHELL_PATH.into();
     let mut machine = Machine::start(&bed.machine(&options, Console::Terminal)?)?;

@@ -35,9 +35,11 @@ pub(crate) enum Name {
     Poweroff,
     Halt,
     Telinit,
+    Init,
+    Runlevel,
 }
 
-const NAMES: [(&str, Name); 9] = [
+const NAMES: [(&str, Name); 11] = [
     ("systemctl", Name::Systemctl),
     ("journalctl", Name::Journalctl),
     ("systemd-run", Name::Run),
@@ -47,6 +49,9 @@ const NAMES: [(&str, Name); 9] = [
     ("poweroff", Name::Poweroff),
     ("halt", Name::Halt),
     ("telinit", Name::Telinit),
+    // `/sbin/init` stays systemd, which executes systemctl by its name where it isn't PID 1.
+    ("init", Name::Init),
+    ("runlevel", Name::Runlevel),
 ];
 
 /// systemd's version that is spoken. Scripts compare it.
@@ -98,7 +103,8 @@ fn run(name: Name, words: &[OsString]) -> Result<u8, Failure> {
             Name::Analyze => analyze::run(words),
             Name::Shutdown => power::shutdown(words).await,
             Name::Reboot | Name::Poweroff | Name::Halt => power::halt(name, words).await,
-            Name::Telinit => power::telinit(words).await,
+            Name::Telinit | Name::Init => power::telinit(words).await,
+            Name::Runlevel => power::runlevel().await,
         }
     });
     runtime.shutdown_background();
@@ -141,7 +147,8 @@ mod tests {
         assert_eq!(called("/usr/bin/systemctl"), Some(Name::Systemctl));
         assert_eq!(called("reboot"), Some(Name::Reboot));
         assert_eq!(called("/sbin/telinit"), Some(Name::Telinit));
-        for other in ["aurae", "/usr/bin/aurae", "systemctl.systemd", "init", ""] {
+        assert_eq!(called("/sbin/init"), Some(Name::Init));
+        for other in ["aurae", "/usr/bin/aurae", "systemctl.systemd", ""] {
             assert_eq!(called(other), None, "{other}");
         }
     }

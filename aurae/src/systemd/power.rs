@@ -118,6 +118,24 @@ pub(super) async fn telinit(words: &[OsString]) -> Result<u8, Failure> {
     super::systemctl::run(&words).await
 }
 
+/// runlevel(8): the level that systemd's manual gives the target that is up. There is no utmp, so
+/// the one before isn't known.
+pub(super) async fn runlevel() -> Result<u8, Failure> {
+    for (target, level) in [
+        ("graphical.target", "5"),
+        ("multi-user.target", "3"),
+        ("rescue.target", "1"),
+    ] {
+        let words = ["systemctl", "--quiet", "is-active", target].map(OsString::from);
+        if super::systemctl::run(&words).await? == 0 {
+            print_line(&format!("N {level}"))?;
+            return Ok(0);
+        }
+    }
+    print_line("unknown")?;
+    Ok(1)
+}
+
 /// Shut down the machine
 #[derive(Clone, Debug, clap::Parser)]
 #[command(disable_version_flag = true, disable_help_flag = true)]

@@ -3,12 +3,14 @@
 //! from `./x test` for what they need of a machine and for their minutes.
 //!
 //! * [`applications`]: servers and inits of Debian as images, each through its own client.
+//! * [`packages`]: Debian's servers, by apt on a machine whose PID 1 is auraed.
 //! * [`execute`]: the units by which systemd tests how it executes programs.
 //! * [`podman`]: Debian's podman on a node, with `auraed oci` as its only runtime.
 
 mod applications;
 mod execute;
 mod images;
+mod packages;
 mod podman;
 
 use std::process::ExitCode;
@@ -16,18 +18,20 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 
-/// Have others' programs decide: servers and inits of Debian, run as images; units by which systemd
-/// tests itself; podman, with auraed as its runtime.
+/// Have others' programs decide: servers and inits of Debian, run as images or installed by apt;
+/// units by which systemd tests itself; podman, with auraed as its runtime.
 #[derive(Args)]
 #[command(after_help = "Examples:
   ./x judge applications                 all of them, as root; minutes for the image, once
   ./x judge applications postgres s6     two of them
+  ./x judge packages                     Debian's servers on a booted node; half an hour and more
+  ./x judge packages redis-server tor    two of them
   ./x judge execute                      Debian's test-execute units, as root
   ./x judge podman                       on nodes under QEMU, with systemd and without
   ./x judge podman systemd               on one of them")]
 pub(crate) struct Judge {
-    /// `applications`, `execute`, `podman`
-    #[arg(value_parser = ["applications", "execute", "podman"])]
+    /// `applications`, `packages`, `execute`, `podman`
+    #[arg(value_parser = ["applications", "packages", "execute", "podman"])]
     judge: String,
     /// Which; none: all
     names: Vec<String>,
@@ -38,6 +42,7 @@ pub(crate) fn run(judge: &Judge) -> Result<ExitCode> {
     match judge.judge.as_str() {
         "execute" => execute::run(),
         "podman" => podman::run(&judge.names),
+        "packages" => packages::run(&judge.names),
         _ => applications::run(&judge.names),
     }
 }

@@ -3,6 +3,7 @@
 //! with back-off. Whatever it sends, PID 1 goes on.
 
 use std::os::fd::BorrowedFd;
+use std::path::Path;
 use std::time::Duration;
 
 use kernel::pidfd;
@@ -11,6 +12,7 @@ use kernel::seqpacket::{Packet as Received, ReceiveError};
 use kernel::signal::Signal;
 use rustix::io::Errno;
 
+use super::binary::Binary;
 use super::cells::Stage;
 use super::child::{self, BackOff, Child, Recipe};
 use super::{DAEMON, Node, PACKETS_AT_ONCE};
@@ -47,6 +49,9 @@ pub(super) struct Daemon {
     /// At a shutdown the cells wait for it.
     pub(super) ends_first: bool,
     pub(super) starts: u64,
+    binary: Binary,
+    /// It has said that it serves.
+    ready: bool,
     back_off: BackOff,
     start_at: Deadline,
     complaints: u32,
@@ -56,9 +61,12 @@ pub(super) struct Daemon {
     kill_at: Option<Deadline>,
 }
 
-impl Default for Daemon {
-    fn default() -> Daemon {
+impl Daemon {
+    /// Of an init whose options name this program; none runs yet.
+    pub(super) fn of(program: &Path) -> Daemon {
         Daemon {
+            binary: Binary::of(program),
+            ready: false,
             child: None,
             handshake: Handshake::None,
             ends_first: false,
@@ -70,9 +78,7 @@ impl Default for Daemon {
             kill_at: None,
         }
     }
-}
 
-impl Daemon {
     pub(super) fn start_at(&self) -> Option<Deadline> {
         self.child.is_none().then_some(self.start_at)
     }
@@ -98,8 +104,11 @@ impl Node {
         }
         let mut argv = self.options.daemon.clone();
         argv.extend(["--init-fd".into(), child::CHILD_SOCKET.to_string().into()]);
+        let installed = self.daemon.binary.next();
+        let program = installed.as_ref().unwrap_or(&self.options.program);
+        self.daemon.ready = false;
         let recipe = Recipe {
-            program: &self.options.program,
+            program,
             unwritable: false,
             argv,
             cgroup: self.groups.daemon(),
@@ -132,6 +141,9 @@ impl Node {
         };
         // It was meant for this one; the next must not die of it.
         self.daemon.kill_at = None;
+        if !self.daemon.ready {
+            self.daemon.binary.failed();
+        }
         if !child.closed {
             let _ = self.poll.remove(&child.link);
         }
@@ -285,6 +297,7 @@ impl Node {
         }
         let reason = format!("init speaks version {VERSION}, the daemon {build} version {version}");
         self.console.say(&reason);
+        self.daemon.binary.refuse();
         self.post(
             &NodeEvent::Refused {
                 version: VERSION,
@@ -299,6 +312,7 @@ impl Node {
     }
 
     fn daemon_is_ready(&mut self) {
+        self.daemon.ready = true;
         // From now on little of the binary is run here.
         kernel::memory::release_code();
         // Whatever ends one that came to serve, the next is started at once. That it serves takes
@@ -410,6 +424,19 @@ impl Node {
             let (mode, bound_ms) = shutdown.announcement();
             self.post(&NodeEvent::ShuttingDown { mode, bound_ms }, &[]);
         }
+    }
+
+    /// An order to read the configuration again. A daemon whose binary was replaced makes way for
+    /// one of the new binary, which reads it, too.
+    pub(super) fn reload_daemon(&mut self) {
+        if self.daemon.binary.is_replaced() && self.shutdown.is_none() {
+            self.console
+                .say("the daemon makes way for the one that is installed");
+            // Its end is asked for, and says nothing against it.
+            self.daemon.ready = true;
+            return self.signal_daemon(Signal::TERM);
+        }
+        self.signal_daemon(Signal::HUP);
     }
 
     /// Passes a signal on.

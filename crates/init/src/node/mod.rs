@@ -8,6 +8,7 @@
 //!
 //! It knows nothing of the workloads in a cell, reads no configuration and uses no network.
 //!
+//! * [`binary`]: which file a daemon is executed from.
 //! * [`boot`], [`disk`] and [`machine`]: before the loop, as PID 1.
 //! * [`child`]: executing the daemon and the spawner.
 //! * [`daemon`]: the connection to the daemon.
@@ -15,6 +16,7 @@
 //! * [`kept`]: descriptors that outlive the daemon.
 //! * [`shutdown`]: the end.
 
+mod binary;
 mod boot;
 mod cells;
 mod child;
@@ -148,6 +150,7 @@ impl Node {
             // Not permitted in a container: then it stays as it is.
             let _ = sched::set_own_oom_score_adj(-1000);
         }
+        let daemon = Daemon::of(&options.program);
         Node {
             options,
             role,
@@ -157,7 +160,7 @@ impl Node {
             groups,
             descriptors,
             started_ns: time::boottime_ns(),
-            daemon: Daemon::default(),
+            daemon,
             spawner: Spawner::default(),
             cells: Cells::default(),
             kept: Kept::of_limit(descriptors),

@@ -16,7 +16,7 @@ impl Node {
     pub(super) fn read_signals(&mut self) {
         while let Ok(Some(info)) = self.signals.next() {
             match info.signal {
-                Signal::HUP => self.signal_daemon(Signal::HUP),
+                Signal::HUP => self.reload_daemon(),
                 Signal::TERM | Signal::INT | Signal::PWR | Signal::USR2 => {
                     self.order_to_stop(info.signal);
                 }

@@ -150,8 +150,19 @@ impl Node {
         Node::with(bound, &[])
     }
 
-    fn with(bound: Duration, variables: &[(&str, &str)]) -> Node {
+    /// One that is executed from a file of its own, which can be replaced.
+    pub(crate) fn installed() -> Node {
         let folder = tempfile::tempdir().unwrap();
+        let binary = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        install(folder.path(), &binary);
+        Node::in_folder(folder, Duration::from_secs(5), &[])
+    }
+
+    fn with(bound: Duration, variables: &[(&str, &str)]) -> Node {
+        Node::in_folder(tempfile::tempdir().unwrap(), bound, variables)
+    }
+
+    fn in_folder(folder: tempfile::TempDir, bound: Duration, variables: &[(&str, &str)]) -> Node {
         let root = Cgroup::open(&find::mount_point().unwrap()).unwrap();
         let name = folder
             .path()
@@ -176,8 +187,10 @@ impl Node {
     }
 
     fn command(folder: &tempfile::TempDir, base: &Cgroup, bound: Duration) -> Command {
-        let mut command = Command::new(std::env::current_exe().unwrap());
         let path = |name: &str| folder.path().join(name);
+        let installed = Some(path(INSTALLED)).filter(|it| it.exists());
+        let mut command =
+            Command::new(installed.unwrap_or_else(|| std::env::current_exe().unwrap()));
         command
             .arg("init")
             .arg(path("state"))
@@ -259,6 +272,12 @@ impl Node {
         Plan::new(&format!("cell{number}"), IDS + number * 70_000, 65_536)
     }
 
+    /// Orders node-init to read its configuration again.
+    pub(crate) fn reload(&self) {
+        let pid = rustix::process::Pid::from_child(&self.init);
+        rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+    }
+
     /// Stops node-init as a service manager would.
     pub(crate) fn stop(&mut self) -> Duration {
         let start = Instant::now();
@@ -280,6 +299,19 @@ impl Drop for Node {
         let name = self.base.path().file_name().unwrap().to_str().unwrap();
         let _ = above.remove(name, TIMEOUT);
     }
+}
+
+/// The name of a node's own binary in its folder.
+pub(crate) const INSTALLED: &str = "auraed";
+
+/// Puts another file in its place, as dpkg does; returns its inode's number.
+pub(crate) fn install(folder: &Path, binary: &[u8]) -> u64 {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    let new = folder.join("auraed.new");
+    std::fs::write(&new, binary).unwrap();
+    std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::rename(&new, folder.join(INSTALLED)).unwrap();
+    std::fs::metadata(folder.join(INSTALLED)).unwrap().ino()
 }
 
 /// Where a node keeps its cells.

@@ -39,6 +39,10 @@ pub(crate) const STORIES: &[Story] = &[
     ),
     ("a_daemon_of_another_version_is_refused", another_version),
     (
+        "the_next_daemon_is_of_what_is_installed",
+        the_next_daemon_is_of_what_is_installed,
+    ),
+    (
         "a_cell_in_the_making_is_there_for_the_next_daemon",
         a_cell_in_the_making,
     ),
@@ -324,6 +328,33 @@ fn another_version() {
         receive::<NodeEvent>(&socket).is_none(),
         "the connection ends"
     );
+}
+
+fn the_next_daemon_is_of_what_is_installed() {
+    use std::os::unix::fs::MetadataExt;
+    let executed = |daemon: &Daemon| {
+        let exe = format!("/proc/{}/exe", daemon.pid);
+        std::fs::metadata(exe).unwrap().ino()
+    };
+    let node = Node::installed();
+    let mut daemon = node.daemon();
+    send(&daemon.socket, &NodeRequest::Ready, &[]);
+    let cell = daemon.cell(&node, node.plan());
+    let own = executed(&daemon);
+    let binary = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+    let new = install(node.folder.path(), &binary);
+    node.reload();
+    let daemon = node.daemon();
+    send(&daemon.socket, &NodeRequest::Ready, &[]);
+    assert!(new != own && executed(&daemon) == new);
+    assert_eq!(daemon.welcome.cells.len(), 1, "its cell went on");
+    // What can't be executed is followed by node-init's own.
+    install(node.folder.path(), b"no program");
+    node.reload();
+    let daemon = node.daemon();
+    assert_eq!(executed(&daemon), own);
+    assert_eq!(daemon.welcome.cells.len(), 1);
+    drop(cell);
 }
 
 fn a_cell_in_the_making() {

@@ -47,6 +47,11 @@ const ROWS_OF_SYSTEMD: &[Row] = &[
          kernel's log",
     ),
     Row(
+        &["auraed.service", "aurae-cells.service"],
+        Native,
+        "the package's own, for a machine whose PID 1 is systemd: here PID 1 is auraed",
+    ),
+    Row(
         &["systemd-initctl.service", "systemd-initctl.socket"],
         Native,
         "`telinit` and `shutdown` speak to the daemon; `/run/initctl` isn't read",
