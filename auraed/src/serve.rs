@@ -285,6 +285,10 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
     beside.spawn(async move { identity.keep_certificates().await });
     let (pods, units) = (parts.pods.clone(), parts.units.clone());
     beside.spawn(first::end_first(pods, units, parts.node_init.clone()));
+    let (role, init) = (daemon.welcome.role, &parts.node_init);
+    if let Some(bus) = units::on_the_bus(config, role, &parts.units, &parts.identity, init) {
+        beside.spawn(bus);
+    }
     declared::keep(config, &parts.schedules, &parts.identity, &mut beside);
     beside.spawn(keep_heap_small());
     if parts.images.are_open() {

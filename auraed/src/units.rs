@@ -4,11 +4,12 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use identity::Identity;
 use init::protocol::{Role, Welcome};
-use runtime::Runtime;
+use runtime::{InitState, NodeInit, PowerMode, Runtime};
 use schedule::unit::{Folders, Generators, ROWS, SYSTEM, Settings, Units};
 use store::Store;
 
@@ -121,6 +122,54 @@ pub(crate) fn start(
         bound,
     };
     Units::start(settings, store.clone(), identity.clone(), runtime.clone()).context("the units")
+}
+
+/// How the machine ends, where somebody asks for it on the bus.
+struct Machine {
+    init: NodeInit,
+    bound: Duration,
+}
+
+impl bus::Machine for Machine {
+    fn end(&self, how: bus::End) {
+        let mode = match how {
+            bus::End::PowerOff => PowerMode::PowerOff,
+            bus::End::Reboot => PowerMode::Reboot,
+            bus::End::Halt => PowerMode::Halt,
+        };
+        let (init, bound) = (self.init.clone(), self.bound);
+        tokio::spawn(async move { init.shutdown(mode, bound).await });
+    }
+
+    fn is_ending(&self) -> bool {
+        matches!(*self.init.state().borrow(), InitState::ShuttingDown(..))
+    }
+}
+
+/// Serves `org.freedesktop.systemd1` where units are run and the machine is the node's, or the
+/// configuration says so. `None`: it isn't served.
+pub(crate) fn on_the_bus(
+    config: &config::Config,
+    role: Role,
+    units: &Units,
+    identity: &Arc<Identity>,
+    init: &NodeInit,
+) -> Option<impl Future<Output = ()> + use<>> {
+    let wanted = match config.units.systemd1 {
+        Switch::On => true,
+        Switch::Off => false,
+        Switch::Auto => role == Role::Machine,
+    };
+    let settings = bus::Settings {
+        private: config.units.private.clone(),
+        bus: config.units.bus.clone(),
+    };
+    let machine = Arc::new(Machine {
+        init: init.clone(),
+        bound: config.shutdown.bound.0,
+    });
+    let (units, identity) = (units.clone(), identity.clone());
+    (wanted && units.are_run()).then(|| bus::run(settings, units, identity, machine))
 }
 
 #[cfg(test)]

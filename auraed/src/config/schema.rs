@@ -211,6 +211,11 @@ pub(crate) struct Units {
     pub(crate) runtime: PathBuf,
     /// The socket of the system bus.
     pub(crate) bus: PathBuf,
+    /// Whether `org.freedesktop.systemd1` is on the bus and on `private`; `auto`: where the daemon's
+    /// init is PID 1 of a machine.
+    pub(crate) systemd1: Switch,
+    /// The socket by which root's `systemctl` of systemd's package speaks to the node.
+    pub(crate) private: PathBuf,
 }
 
 /// What happens when [`Boot::run`] has ended.
@@ -270,6 +275,8 @@ impl Default for Units {
             persistent: "/etc/systemd/system".into(),
             runtime: "/run/systemd/system".into(),
             bus: schedule::unit::SYSTEM_BUS.into(),
+            systemd1: Switch::Auto,
+            private: "/run/systemd/private".into(),
         }
     }
 }

@@ -48,6 +48,7 @@ mod table;
 mod tenants;
 mod unit_sandbox;
 mod units;
+mod units_bus;
 mod units_end;
 mod units_follow;
 mod units_judge;

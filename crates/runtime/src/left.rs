@@ -49,6 +49,15 @@ impl Runtime {
         found
     }
 
+    /// The folder of a cell's group, whether or not it is there.
+    pub fn folder_of(&self, tenant: &Tenant, path: &ObjectPath) -> std::path::PathBuf {
+        let key = Key {
+            tenant: tenant.clone(),
+            path: path.clone(),
+        };
+        group_path(&self.shared, &key)
+    }
+
     /// Whether a process lives in a cell or in those in it.
     pub fn is_populated(&self, tenant: &Tenant, path: &ObjectPath) -> bool {
         group(&self.shared, tenant, path).is_some_and(|group| leaf::populated(&group))

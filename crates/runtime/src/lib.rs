@@ -44,6 +44,7 @@ mod privilege;
 pub(crate) mod record;
 mod remove;
 mod run;
+pub mod scopes;
 mod seccomp;
 mod settings;
 mod staging;

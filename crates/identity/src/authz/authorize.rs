@@ -285,7 +285,7 @@ impl Identity {
         }
     }
 
-    async fn settle(
+    pub(super) async fn settle(
         &self,
         recorded: Result<Option<u64>, AuditError>,
         durable: bool,
@@ -339,8 +339,8 @@ pub(crate) fn named(effects: &[Effect]) -> Vec<String> {
 /// Whether any effect of a request changes something, and whether any is durable.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Kinds {
-    mutating: bool,
-    durable: bool,
+    pub(super) mutating: bool,
+    pub(super) durable: bool,
 }
 
 /// The denials that lie inside what the request lists.

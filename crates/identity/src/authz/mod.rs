@@ -6,6 +6,7 @@ pub(crate) mod actions;
 pub(crate) mod authorize;
 pub(crate) mod directory;
 pub(crate) mod grants;
+mod local_permit;
 pub(crate) mod node_permit;
 mod on_behalf;
 pub mod permit;

@@ -3,6 +3,7 @@
 //! degraded nodes.
 
 mod lineage;
+mod local;
 mod revocation_log;
 
 use std::os::unix::fs::PermissionsExt;

@@ -10,12 +10,13 @@ use model::signal::Signal;
 use model::unit::{FileChange, FileVerb, JobDone, JobMode, UnitDetail, UnitStatus, Verb, Whom};
 use runtime::Runtime;
 use store::Store;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{broadcast, mpsc, oneshot};
 use units::install::mangle;
 use units::name::UnitName;
 
 use super::generate::Generators;
 use super::manager::{self, Manager, Order};
+use super::news::News;
 use super::runs::Runs;
 use super::table::Folders;
 use super::transient::Folder;
@@ -49,6 +50,8 @@ pub struct Settings {
 pub struct Units {
     /// `None`: the node runs no units.
     orders: Option<mpsc::Sender<Order>>,
+    /// What happens is told here.
+    pub(super) news: Option<broadcast::Sender<News>>,
     /// Where the files of transient units are.
     pub(super) transient: Arc<Folder>,
 }
@@ -66,6 +69,7 @@ impl Units {
     pub fn off() -> Units {
         Units {
             orders: None,
+            news: None,
             transient: Arc::default(),
         }
     }
@@ -98,16 +102,18 @@ impl Units {
                 bound: settings.bound,
             },
         });
+        let news = Some(manager.news());
         tokio::spawn(manager.run());
         let units = Units {
             orders: Some(orders),
+            news,
             transient,
         };
         units.tidy();
         Ok(units)
     }
 
-    async fn ask<T>(
+    pub(super) async fn ask<T>(
         &self,
         // The decision was about the method: units are the node's, and no tenant's.
         _: &Permit,

@@ -11,6 +11,7 @@ use units::name::{UnitName, UnitType};
 
 use super::mount;
 use super::path;
+use super::scope;
 use super::socket::state as socket;
 use super::steps::{Outcome, service, timer};
 use super::table::Table;
@@ -24,6 +25,7 @@ pub(crate) enum Machine {
     Timer(timer::State),
     Socket(socket::State),
     Path(path::State),
+    Scope(scope::State),
     /// A target, a slice, or a device, which is there or not.
     Plain(bool),
 }
@@ -84,6 +86,7 @@ impl Live {
             UnitType::Timer => Machine::Timer(timer::State::default()),
             UnitType::Socket => Machine::Socket(socket::State::default()),
             UnitType::Path => Machine::Path(path::State::default()),
+            UnitType::Scope => Machine::Scope(scope::State::default()),
             _ => Machine::Plain(false),
         };
         Live {
@@ -110,6 +113,7 @@ impl Live {
             Machine::Service(state) => state.sub.activity(),
             Machine::Socket(state) => state.sub.activity(),
             Machine::Path(state) => state.sub.activity(),
+            Machine::Scope(state) => state.sub.activity(),
             Machine::Timer(state) if state.active => Activity::Active,
             Machine::Plain(true) => Activity::Active,
             Machine::Timer(_) | Machine::Plain(false) => Activity::Inactive,
@@ -129,6 +133,7 @@ impl Live {
             Machine::Service(state) => mount::sub(kind, state.sub).unwrap_or(state.sub.as_str()),
             Machine::Socket(state) => state.sub.as_str(),
             Machine::Path(state) => state.sub.as_str(),
+            Machine::Scope(state) => state.sub.as_str(),
             Machine::Timer(state) => match (state.active, state.running) {
                 (false, _) => "dead",
                 (true, true) => "running",
@@ -152,6 +157,7 @@ impl Live {
             (Machine::Service(state), None) => state.result,
             (Machine::Socket(state), None) => state.result,
             (Machine::Path(state), None) => state.result,
+            (Machine::Scope(state), None) => state.result,
             _ => Outcome::Success,
         }
     }
@@ -161,6 +167,7 @@ impl Live {
         match &self.machine {
             Machine::Service(state) => [state.deadline, state.watchdog].into_iter().flatten().min(),
             Machine::Timer(state) if state.active => state.next_boot,
+            Machine::Scope(state) => state.deadline,
             _ => None,
         }
     }
@@ -176,6 +183,9 @@ impl Live {
             Machine::Timer(state) => {
                 state.next_boot.take_if(|at| passed(at, now.boot));
                 state.next_real.take_if(|at| passed(at, now.real));
+            }
+            Machine::Scope(state) => {
+                state.deadline.take_if(|at| passed(at, now.boot));
             }
             Machine::Socket(_) | Machine::Path(_) | Machine::Plain(_) => {}
         }

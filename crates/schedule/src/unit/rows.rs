@@ -65,14 +65,20 @@ const ROWS_OF_SYSTEMD: &[Row] = &[
         "no records of boots in utmp and wtmp; there are no run levels",
     ),
     Row(
-        &[
-            "systemd-logind.service",
-            "user@.service",
-            "user-runtime-dir@.service",
-        ],
+        &["systemd-logind.service"],
+        With("[Service]\nIPAddressDeny=\n"),
+        "sessions are scopes of the daemon's; without `IPAddressDeny=any`, which is not honoured",
+    ),
+    Row(
+        &["user-runtime-dir@.service"],
+        AsItIs,
+        "`/run/user/UID` comes with a user's first session and goes with the last one",
+    ),
+    Row(
+        &["user@.service"],
         Masked,
-        "sessions need scopes from `org.freedesktop.systemd1`, which isn't on the bus; users log in \
-         without a session, and have no `/run/user/UID`",
+        "`PAMName=` is not honoured, and systemd as a user's manager would need a cgroup of its own; \
+         users have sessions, and no units",
     ),
     Row(
         &["proc-sys-fs-binfmt_misc.automount"],
@@ -203,9 +209,8 @@ const ROWS_OF_SYSTEMD: &[Row] = &[
             "systemd-localed.service",
             "systemd-timedated.service",
         ],
-        AsItIs,
-        "the bus would start them by `org.freedesktop.systemd1`, which isn't there; and \
-         `IPAddressDeny=`",
+        With("[Service]\nIPAddressDeny=\n"),
+        "the bus starts them when somebody calls; without `IPAddressDeny=any`",
     ),
 ];
 
@@ -334,7 +339,7 @@ mod tests {
         let text = "[Service]\nExecStart=/bin/x - y\nIPAddressDeny=any\n";
         for name in [
             "systemd-udevd.service",
-            "systemd-logind.service",
+            "user@.service",
             "systemd-initctl.service",
             "serial-getty@.service",
         ] {
@@ -351,8 +356,8 @@ mod tests {
             };
             loader.load(&UnitName::parse(name).unwrap()).unwrap()
         };
-        let logind = load("systemd-logind.service").masked.unwrap();
-        assert!(why(&logind).unwrap().contains("sessions"), "{logind}");
+        let user = load("user@1000.service").masked.unwrap();
+        assert!(why(&user).unwrap().contains("sessions"), "{user}");
         assert!(load("systemd-initctl.service").masked.is_none());
         let udevd = load("systemd-udevd.service");
         assert_eq!(udevd.settings.get("IPAddressDeny"), None);

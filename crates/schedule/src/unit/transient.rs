@@ -173,7 +173,7 @@ impl Units {
         started
     }
 
-    async fn is_free(&self, permit: &Permit, unit: &UnitName) -> Result<(), Error> {
+    pub(super) async fn is_free(&self, permit: &Permit, unit: &UnitName) -> Result<(), Error> {
         let there = match self.get(permit, unit.clone()).await {
             Ok(detail) => detail.status,
             Err(error) if error.reason == Reason::NotFound => return Ok(()),
@@ -196,8 +196,21 @@ impl Units {
         }
     }
 
+    /// Takes back files whose units are not to be.
+    pub(super) fn take_back(&self, units: &[UnitName]) {
+        units.iter().for_each(|unit| self.transient.remove(unit));
+    }
+
+    /// There are more to be tidied.
+    pub(super) fn look_again(&self) {
+        self.transient.more.notify_one();
+    }
+
     /// Writes all or none.
-    async fn write(&self, files: Vec<(UnitName, String)>) -> Result<Vec<UnitName>, Error> {
+    pub(super) async fn write(
+        &self,
+        files: Vec<(UnitName, String)>,
+    ) -> Result<Vec<UnitName>, Error> {
         let folder = self.transient.clone();
         let written = tokio::task::spawn_blocking(move || {
             if folder.names().len() + files.len() > MOST {

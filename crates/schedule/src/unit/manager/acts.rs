@@ -21,6 +21,7 @@ use crate::unit::facts;
 use crate::unit::live::Machine;
 use crate::unit::program;
 use crate::unit::runs::{self, Run};
+use crate::unit::scope;
 use crate::unit::steps::service::{Effect, Event, IDLE, Start, Sub};
 use crate::unit::steps::{End, Outcome, Phase, Role, Step, limit, timer};
 
@@ -71,6 +72,7 @@ impl Manager {
         let start = match live {
             Some(Machine::Service(state)) => Start::of(state.sub),
             Some(Machine::Socket(state)) => state.sub.start(),
+            Some(Machine::Scope(state)) => state.sub.start(),
             _ => return true,
         };
         match start {
@@ -125,6 +127,7 @@ impl Manager {
             Happened::Mounts => self.mounts_changed(),
             Happened::Device(unit, words) => self.device_came(&unit, words),
             Happened::Trigger(happened) => self.triggered(happened),
+            Happened::Scope(unit, made) => self.scope_happened(&unit, made),
             Happened::Nothing => {}
         }
     }
@@ -263,6 +266,10 @@ impl Manager {
             }
             Machine::Socket(_) => return self.start_socket(unit),
             Machine::Path(_) => return self.start_path(unit),
+            Machine::Scope(_) => {
+                live.invocation = invocation();
+                return self.scope_event(unit, scope::Event::Start);
+            }
             Machine::Plain(active) => *active = true,
             Machine::Timer(state) => {
                 *state = timer::State {

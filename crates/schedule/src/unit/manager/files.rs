@@ -14,6 +14,7 @@ use units::name::UnitName;
 
 use super::Manager;
 use crate::unit::disk::{Disk, OWN};
+use crate::unit::news::News;
 
 impl Manager {
     /// Makes and removes links, and reads all files again, as systemctl(1) does.
@@ -46,6 +47,7 @@ impl Manager {
         let changed = changed.unwrap_or_else(|e| Err(Error::internal(e.to_string())));
         // Some may have been made before one failed.
         self.reread().await;
+        self.feed.tell(News::FilesChanged);
         changed
     }
 }

@@ -15,6 +15,7 @@ use units::name::{UnitName, UnitType};
 
 use super::Manager;
 use crate::unit::live::Machine;
+use crate::unit::scope;
 use crate::unit::socket::state as socket;
 use crate::unit::steps::{Outcome, service};
 
@@ -131,6 +132,7 @@ impl Manager {
     pub(super) fn tell(&mut self, ended: Vec<Ended>) {
         for job in ended {
             self.followed.moved = true;
+            self.feed.ended(job.id, &job.unit, word(job.ending));
             self.checking.remove(&job.unit);
             if matches!(job.ending, Ending::Dependency) {
                 tracing::warn!(unit = %job.unit, job = %job.kind, "a unit that it needs failed");
@@ -248,6 +250,7 @@ impl Manager {
             Machine::Timer(state) => state.active = false,
             Machine::Socket(_) => return self.socket_event(unit, socket::Event::Stop),
             Machine::Path(_) => return self.stop_path(unit),
+            Machine::Scope(_) => return self.scope_event(unit, scope::Event::Stop),
             Machine::Plain(active) => *active = false,
         }
         self.changed(unit, Activity::Active);
@@ -285,6 +288,7 @@ impl Manager {
     /// A unit may be another than it was: jobs end, and others follow.
     pub(super) fn changed(&mut self, unit: &UnitName, before: Activity) {
         self.dirty.insert(unit.clone());
+        self.feed.changed(unit);
         let now = self.known.activity(unit);
         self.stamp(unit, before, now);
         let expected = self.engine.job(unit).map(|job| job.kind);

@@ -258,6 +258,9 @@ impl Manager {
 
     /// What a service was about, compared with what there is.
     fn go_on(&mut self, unit: &UnitName) {
+        if unit.kind() == UnitType::Scope {
+            return self.go_on_with_scope(unit);
+        }
         if unit.kind() != UnitType::Service && !mount::is_one(unit.kind()) {
             return self.plan_timer(unit);
         }
@@ -334,7 +337,7 @@ fn live_activation(manager: &Manager, unit: &UnitName) -> u64 {
 /// A row of a daemon for which mounts were there or not, and nothing that it runs.
 fn of_its_type(name: &UnitName, live: Live) -> Live {
     match live.machine {
-        Machine::Plain(_) if mount::is_one(name.kind()) => Live {
+        Machine::Plain(_) if mount::is_one(name.kind()) || name.kind() == UnitType::Scope => Live {
             machine: Live::new(name.kind()).machine,
             ..live
         },
@@ -353,6 +356,7 @@ fn afresh(live: Live) -> Live {
         Machine::Service(_) => Machine::Service(service::State::default()),
         Machine::Socket(_) => Machine::Socket(Default::default()),
         Machine::Path(_) => Machine::Path(Default::default()),
+        Machine::Scope(_) => Machine::Scope(Default::default()),
         Machine::Plain(_) => Machine::Plain(false),
     };
     Live {

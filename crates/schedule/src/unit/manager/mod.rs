@@ -22,12 +22,14 @@ mod orders;
 mod paths;
 mod room;
 mod sandbox;
+mod scopes;
 mod show;
 mod shutdown;
 mod sockets;
 mod stores;
 mod triggers;
 mod users;
+mod views;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -38,7 +40,7 @@ use kernel::time::{boottime_ns, realtime_ns};
 use model::error::Error;
 use model::status::Object;
 use store::Store;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use units::condition::Verdict;
 use units::job::engine::{Ending, Engine};
@@ -49,8 +51,10 @@ use super::dynamic::Pool;
 use super::generate::Generators;
 use super::kept::Keeper;
 use super::live::Known;
+use super::news::{Feed, News};
 use super::notify;
 use super::runs::{Run, Runs};
+use super::scope;
 use super::steps::timer::Now;
 use super::steps::{End, Role, service};
 use super::table::{Folders, Table};
@@ -114,6 +118,8 @@ enum Happened {
     Mounts,
     /// A device is there; or words.
     Device(UnitName, Option<String>),
+    /// A scope's group was made, or could not be; an empty text: nothing lives in it.
+    Scope(UnitName, Result<String, String>),
     /// Of sockets, paths and stores.
     Trigger(triggers::Happened),
     /// Nothing that anybody waits for.
@@ -148,6 +154,9 @@ pub(crate) struct Manager {
     /// What the bus says of names.
     names: mpsc::Receiver<bus::Told>,
     followed: follow::Followed,
+    /// Who listens is told here.
+    feed: Feed,
+    scopes: scopes::Known,
     /// Whose memory is watched: of which activation, and by which job.
     memory: BTreeMap<UnitName, (u64, tokio::task::AbortHandle)>,
     /// Of sockets, paths and stores.
@@ -190,6 +199,8 @@ impl Manager {
         let folders = Arc::new(beginning.folders);
         let keeper = Keeper::new(beginning.runs.runtime.node_init().clone());
         let (bus, names) = Bus::new(beginning.bus);
+        let is_machine = beginning.power.is_machine;
+        let scopes = scopes::Known::new(beginning.runs.runtime.scopes(is_machine));
         let manager = Manager {
             known: Known {
                 table: Table::read(folders.clone()),
@@ -211,6 +222,8 @@ impl Manager {
             bus,
             names,
             followed: follow::Followed::default(),
+            feed: Feed::new(),
+            scopes,
             memory: BTreeMap::new(),
             triggers: triggers::Triggers::new(keeper),
             wanted: Vec::new(),
@@ -272,6 +285,8 @@ impl Manager {
             }
             self.settle().await;
             self.look_whether_ended();
+            self.forget_scopes();
+            self.publish();
             self.keep().await;
             self.perform().await;
             self.perform_triggers().await;
@@ -292,6 +307,17 @@ impl Manager {
             }
             self.tick();
         }
+    }
+
+    /// Who listens is told what is another.
+    pub(crate) fn news(&self) -> broadcast::Sender<News> {
+        self.feed.sender()
+    }
+
+    fn publish(&mut self) {
+        let jobs = self.engine.jobs().map(|(unit, job)| (job.id, unit));
+        let units = self.known.table.all().map(|(unit, _)| unit);
+        self.feed.publish(jobs, units);
     }
 
     /// A job that was given up says nothing; the others are taken in all the same.
@@ -340,6 +366,7 @@ impl Manager {
         for unit in due {
             match unit.kind() {
                 units::name::UnitType::Timer => self.elapse(&unit),
+                units::name::UnitType::Scope => self.scope_event(&unit, scope::Event::Time),
                 _ => self.event(&unit, service::Event::Time),
             }
             self.drop_times(&unit, now);
@@ -368,6 +395,7 @@ impl Manager {
             table
         });
         if let Ok(table) = loaded.await {
+            self.feed.moved = true;
             self.known.table = table;
             self.look_at_machine();
         }

@@ -6,16 +6,19 @@ use model::signal::Signal;
 use model::unit::{FileChange, FileVerb, JobMode, UnitDetail, UnitStatus, Verb, Whom};
 use tokio::sync::oneshot;
 use units::job::{Activity, JobType, World};
-use units::name::UnitName;
+use units::name::{UnitName, UnitType};
 
 use super::ends::each;
 use super::jobs::Accepted;
 use super::{Happened, Manager};
 use crate::unit::live::Machine;
+use crate::unit::news::News;
 use crate::unit::path;
 use crate::unit::runs::Run;
+use crate::unit::scope;
 use crate::unit::socket::state as socket;
 use crate::unit::steps::service;
+use crate::unit::view::{Job, View};
 
 type Reply<T> = oneshot::Sender<Result<T, Error>>;
 
@@ -35,6 +38,20 @@ pub(crate) enum Order {
     Files(FileVerb, Vec<UnitName>, bool, Reply<Vec<FileChange>>),
     /// Read all files again.
     Reload(Reply<()>),
+    /// How a unit is, for the bus; `true`: it is loaded first.
+    View(UnitName, bool, Reply<View>),
+    /// The jobs that there are.
+    Jobs(Reply<Vec<Job>>),
+    /// Call a job off.
+    Cancel(u64, Reply<()>),
+    /// A scope, whose file was just written, is to begin with these processes.
+    Scope(UnitName, Vec<i32>, JobMode, Reply<Accepted>),
+    /// Move more processes into a scope.
+    Attach(UnitName, Vec<i32>, Reply<()>),
+    /// Nobody looks after a scope any more.
+    Abandon(UnitName, Reply<()>),
+    /// The unit whose process this is.
+    OfProcess(i32, Reply<Option<UnitName>>),
     /// End all units in their order: the node goes down.
     EndAll(oneshot::Sender<()>),
     /// Which of them have not ended.
@@ -68,10 +85,19 @@ impl Manager {
                 let _ = reply.send(changed);
             }
             Order::Reload(reply) => {
+                self.feed.tell(News::Reloading(true));
                 self.generate(true).await;
                 self.reread().await;
+                self.feed.tell(News::Reloading(false));
                 let _ = reply.send(Ok(()));
             }
+            Order::View(..)
+            | Order::Jobs(_)
+            | Order::Cancel(..)
+            | Order::Scope(..)
+            | Order::Attach(..)
+            | Order::Abandon(..)
+            | Order::OfProcess(..) => self.ordered_by_bus(order).await,
             Order::EndAll(reply) => self.end_all(reply).await,
             Order::StillEnding(reply) => {
                 let _ = reply.send(Ok(self.still_ending()));
@@ -79,7 +105,12 @@ impl Manager {
         }
     }
 
-    fn asked(&mut self, unit: &UnitName, verb: Verb, mode: JobMode) -> Result<Accepted, Error> {
+    pub(super) fn asked(
+        &mut self,
+        unit: &UnitName,
+        verb: Verb,
+        mode: JobMode,
+    ) -> Result<Accepted, Error> {
         let wrong = |words: String| {
             let error = Error::new(Reason::WrongState, words);
             Err(error.about("unit", unit.to_string()))
@@ -134,6 +165,9 @@ impl Manager {
 
     fn signal(&mut self, unit: &UnitName, signal: Signal, whom: Whom) -> Result<(), Error> {
         let unit = self.id(unit);
+        if unit.kind() == UnitType::Scope {
+            return self.signal_scope(&unit, signal);
+        }
         let wrong = |words: String| {
             let error = Error::new(Reason::WrongState, words);
             Err(error.about("unit", unit.to_string()))
@@ -193,6 +227,9 @@ impl Manager {
                 Machine::Path(state) if state.sub == path::Sub::Failed => {
                     *state = path::State::default();
                 }
+                Machine::Scope(state) if state.sub == scope::Sub::Failed => {
+                    *state = scope::State::default();
+                }
                 _ => {}
             }
             if before == Activity::Failed {
@@ -229,6 +266,7 @@ impl Manager {
             table
         });
         if let Ok(table) = read.await {
+            self.feed.moved = true;
             self.known.table = table;
             self.look_at_machine();
             let timers: Vec<UnitName> = self

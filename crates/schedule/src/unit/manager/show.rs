@@ -165,7 +165,7 @@ impl Manager {
                 status.next = next.into_iter().flatten().min().map(real);
                 status.last = state.last.map(real);
             }
-            Machine::Socket(_) | Machine::Path(_) | Machine::Plain(_) => {}
+            Machine::Socket(_) | Machine::Path(_) | Machine::Scope(_) | Machine::Plain(_) => {}
         }
     }
 

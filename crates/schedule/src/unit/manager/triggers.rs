@@ -298,6 +298,7 @@ impl Manager {
             return;
         }
         self.known.table.forget(unit);
+        self.feed.moved = true;
         self.known.live.remove(unit);
         // A row without a state is removed.
         self.dirty.insert(unit.clone());

@@ -27,7 +27,7 @@ use account::Account;
 mod account;
 mod environment;
 mod folders;
-mod group;
+pub(crate) mod group;
 mod scheduling;
 mod streams;
 

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The file of a transient unit, made of the properties that a call gives: so that files say of it,
+//! too, what is wished, and it is read and judged as every other. Pure.
+
+use std::collections::BTreeMap;
+
+use units::name::UnitType;
+use zbus::{OwnedVariant, Variant};
+
+use crate::error::Failure;
+
+/// Properties of every unit, which stand in `[Unit]`.
+const UNIT: [&str; 22] = [
+    "Description",
+    "Documentation",
+    "Requires",
+    "Requisite",
+    "Wants",
+    "BindsTo",
+    "PartOf",
+    "Upholds",
+    "Conflicts",
+    "Before",
+    "After",
+    "OnFailure",
+    "OnSuccess",
+    "PropagatesReloadTo",
+    "ReloadPropagatedFrom",
+    "JoinsNamespaceOf",
+    "RequiresMountsFor",
+    "DefaultDependencies",
+    "StopWhenUnneeded",
+    "IgnoreOnIsolate",
+    "CollectMode",
+    "JobTimeoutSec",
+];
+
+/// What is about the call and no setting: who is told when it goes, and that it is to be kept as
+/// long as the caller is there. Device rules of a scope are the engine's, which sets them itself.
+const PASSED_OVER: [&str; 5] = [
+    "AddRef",
+    "Controller",
+    "DevicePolicy",
+    "DeviceAllow",
+    "PIDFile",
+];
+
+/// What a call asks for.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Asked {
+    /// The unit's file.
+    pub(super) text: String,
+    /// The processes that it begins with.
+    pub(super) processes: Vec<i32>,
+}
+
+type Sections = BTreeMap<&'static str, Vec<String>>;
+
+/// The file of these properties.
+///
+/// # Errors
+/// A property that has no directive, or has another type.
+pub(super) fn of(kind: UnitType, properties: &[(String, OwnedVariant)]) -> Result<Asked, Failure> {
+    let own = match kind {
+        UnitType::Scope => "Scope",
+        UnitType::Service => "Service",
+        UnitType::Slice => "Slice",
+        UnitType::Timer => "Timer",
+        _ => {
+            return Err(Failure::unsupported(
+                "a unit of this type is not transient here",
+            ));
+        }
+    };
+    let mut sections = Sections::new();
+    let mut asked = Asked::default();
+    for (name, value) in properties {
+        let value: &Variant<'_> = value;
+        if name == "PIDs" {
+            asked.processes = processes(value)?;
+            continue;
+        }
+        if PASSED_OVER.contains(&name.as_str()) && (kind == UnitType::Scope || name == "AddRef") {
+            continue;
+        }
+        let (name, words) = setting(name, value)?;
+        let section = if UNIT.contains(&name.as_str()) {
+            "Unit"
+        } else {
+            own
+        };
+        let lines = sections.entry(section).or_default();
+        for words in words {
+            if words.contains(['\n', '\0']) {
+                return Err(invalid(&name, "has more than one line"));
+            }
+            lines.push(format!("{name}={words}"));
+        }
+    }
+    sections.entry(own).or_default();
+    for (section, lines) in sections {
+        asked.text.push_str(&format!("[{section}]\n"));
+        for line in lines {
+            asked.text.push_str(&line);
+            asked.text.push('\n');
+        }
+    }
+    Ok(asked)
+}
+
+fn invalid(name: &str, problem: &str) -> Failure {
+    Failure::of_bus("InvalidArgs", format!("the property {name} {problem}"))
+}
+
+fn processes(value: &Variant<'_>) -> Result<Vec<i32>, Failure> {
+    let wrong = || invalid("PIDs", "is no list of processes");
+    let Variant::Array(all) = value else {
+        return Err(wrong());
+    };
+    let number = |it: &Variant<'_>| match it {
+        Variant::U32(pid) => i32::try_from(*pid).ok(),
+        _ => None,
+    };
+    all.inner()
+        .iter()
+        .map(number)
+        .collect::<Option<_>>()
+        .ok_or_else(wrong)
+}
+
+/// A directive and its values, a line each.
+fn setting(name: &str, value: &Variant<'_>) -> Result<(String, Vec<String>), Failure> {
+    let one = |words: String| Ok((name.to_owned(), vec![words]));
+    if let (Some(stem), Variant::U64(micros)) = (name.strip_suffix("USec"), value) {
+        if let Some(quota) = stem.strip_suffix("PerSec") {
+            // Hundredths of a percent, as the directive has it.
+            let share = micros / 100;
+            let words = format!("{}.{:02}%", share / 100, share % 100);
+            let words = if *micros == u64::MAX {
+                String::new()
+            } else {
+                words
+            };
+            return Ok((quota.to_owned(), vec![words]));
+        }
+        return Ok((format!("{stem}Sec"), vec![bounded(*micros, "us")]));
+    }
+    match value {
+        Variant::Bool(yes) => one(if *yes { "yes" } else { "no" }.to_owned()),
+        Variant::Str(text) => one(escaped(text.as_str())),
+        Variant::U64(number) => one(bounded(*number, "")),
+        Variant::U32(number) => one(number.to_string()),
+        Variant::I32(number) => one(number.to_string()),
+        Variant::Array(all) => {
+            let lines = all.inner().iter().map(|it| line(name, it));
+            Ok((name.to_owned(), lines.collect::<Result<_, _>>()?))
+        }
+        _ => Err(invalid(name, "has a type that has no directive here")),
+    }
+}
+
+/// One of a list: a name, a variable, a command.
+fn line(name: &str, value: &Variant<'_>) -> Result<String, Failure> {
+    match value {
+        Variant::Str(text) if name == "Environment" => Ok(quoted(text.as_str())),
+        Variant::Str(text) => Ok(escaped(text.as_str())),
+        Variant::Structure(parts) if name.starts_with("Exec") => command(name, parts.fields()),
+        _ => Err(invalid(name, "has a type that has no directive here")),
+    }
+}
+
+/// A program, its words, and whether its failure counts.
+fn command(name: &str, parts: &[Variant<'_>]) -> Result<String, Failure> {
+    let [
+        Variant::Str(path),
+        Variant::Array(words),
+        Variant::Bool(ignored),
+    ] = parts
+    else {
+        return Err(invalid(name, "is no command"));
+    };
+    let words: Option<Vec<&str>> = words
+        .inner()
+        .iter()
+        .map(|it| match it {
+            Variant::Str(word) => Some(word.as_str()),
+            _ => None,
+        })
+        .collect();
+    let words = words.ok_or_else(|| invalid(name, "is no command"))?;
+    let (first, rest) = words.split_first().unwrap_or((&"", &[]));
+    let mut line = String::new();
+    if *ignored {
+        line.push('-');
+    }
+    let renamed = *first != path.as_str() && !first.is_empty();
+    if renamed {
+        line.push('@');
+    }
+    line.push_str(&quoted(path.as_str()));
+    for word in renamed.then_some(first).into_iter().chain(rest) {
+        line.push(' ');
+        line.push_str(&quoted(word));
+    }
+    Ok(line)
+}
+
+/// Specifiers are the file's, and a call has none.
+fn escaped(text: &str) -> String {
+    text.replace('%', "%%")
+}
+
+/// One word, whatever is in it (systemd.service(5), "Command lines").
+fn quoted(word: &str) -> String {
+    let mut quoted = String::from("\"");
+    for c in word.chars() {
+        match c {
+            '"' | '\\' => {
+                quoted.push('\\');
+                quoted.push(c);
+            }
+            '\n' => quoted.push_str("\\n"),
+            '%' => quoted.push_str("%%"),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+fn bounded(number: u64, unit: &str) -> String {
+    match number {
+        u64::MAX => "infinity".to_owned(),
+        number => format!("{number}{unit}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(kind: UnitType, properties: Vec<(&str, Variant<'static>)>) -> Result<Asked, Failure> {
+        let own = |(name, value): (&str, Variant<'static>)| {
+            (name.to_owned(), OwnedVariant::try_from(value).unwrap())
+        };
+        of(kind, &properties.into_iter().map(own).collect::<Vec<_>>())
+    }
+
+    /// What logind asks for when somebody logs in.
+    #[test]
+    fn a_session_s_scope_is_a_file() {
+        let asked = asked(
+            UnitType::Scope,
+            vec![
+                ("Slice", Variant::from("user-1000.slice")),
+                ("Description", Variant::from("Session 4 of User 100%")),
+                (
+                    "After",
+                    Variant::from(vec!["systemd-logind.service", "a.service"]),
+                ),
+                ("SendSIGHUP", Variant::from(true)),
+                ("PIDs", Variant::from(vec![17_u32])),
+                ("TasksMax", Variant::from(u64::MAX)),
+                ("TimeoutStopUSec", Variant::from(5_000_000_u64)),
+                ("CPUQuotaPerSecUSec", Variant::from(500_000_u64)),
+                ("Controller", Variant::from(":1.3")),
+            ],
+        );
+        let asked = asked.unwrap();
+        assert_eq!(asked.processes, [17]);
+        assert_eq!(
+            asked.text,
+            "[Scope]\nSlice=user-1000.slice\nSendSIGHUP=yes\nTasksMax=infinity\n\
+             TimeoutStopSec=5000000us\nCPUQuota=50.00%\n\
+             [Unit]\nDescription=Session 4 of User 100%%\nAfter=systemd-logind.service\n\
+             After=a.service\n"
+        );
+    }
+
+    #[test]
+    fn commands_are_taken_word_by_word() {
+        let command = ("/bin/sh", vec!["sh", "-c", "echo \"$1\" 5%"], true);
+        let asked = asked(
+            UnitType::Service,
+            vec![
+                ("ExecStart", Variant::from(vec![command])),
+                ("Environment", Variant::from(vec!["A=b c"])),
+            ],
+        );
+        assert_eq!(
+            asked.unwrap().text,
+            "[Service]\nExecStart=-@\"/bin/sh\" \"sh\" \"-c\" \"echo \\\"$1\\\" 5%%\"\n\
+             Environment=\"A=b c\"\n"
+        );
+    }
+
+    #[test]
+    fn what_has_no_directive_is_refused_by_its_name() {
+        let words = |properties| asked(UnitType::Scope, properties).unwrap_err().words;
+        let lines = words(vec![("Description", Variant::from("a\nExecStart=/bin/x"))]);
+        assert!(lines.contains("Description"), "{lines}");
+        assert!(words(vec![("X", Variant::from(1.5))]).contains('X'));
+        assert!(words(vec![("PIDs", Variant::from("x"))]).contains("PIDs"));
+    }
+}
