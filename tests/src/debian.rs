@@ -192,12 +192,10 @@ fn session(node: &mut Node) -> Result<()> {
         "the session is {seen}"
     );
     // It is over with its last process.
-    node.sh(
-        "for try in $(seq 100); do \
+    node.sh("for try in $(seq 100); do \
          test -z \"$(loginctl --no-legend list-sessions)\" && exit 0; sleep 0.2; done; \
-         loginctl list-sessions; exit 1",
-    )
-    .map(drop)
+         loginctl list-sessions; exit 1")
+        .map(drop)
 }
 
 fn mounts(node: &mut Node) -> Result<()> {

@@ -224,7 +224,6 @@ fn store(life: Life, cell: &mut Cell) -> Option<End> {
     None
 }
 
-
 /// The cell is gone from the kernel, or can't be removed.
 pub(super) fn removed(outcome: Result<(), String>, cell: &mut Cell) -> End {
     if let Err(error) = outcome {

@@ -242,7 +242,7 @@ impl Owner {
             Event::CellStored(outcome) => {
                 let event = self.ending.stored(outcome, &self.cell);
                 self.ends(event);
-            },
+            }
             Event::FreezeDone {
                 frozen,
                 reached,

@@ -72,7 +72,9 @@ impl Manager {
         }
         // One whose job was called off never begins.
         let engine = &self.engine;
-        self.scopes.wanted.retain(|unit, _| engine.job(unit).is_some());
+        self.scopes
+            .wanted
+            .retain(|unit, _| engine.job(unit).is_some());
         self.scopes.wanted.insert(unit, processes);
         Ok(())
     }
