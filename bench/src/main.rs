@@ -57,6 +57,12 @@ struct Arguments {
     /// Write so many lines to stdout, each in a write of its own
     #[arg(long, hide = true)]
     write_lines: Option<usize>,
+    /// Start and stop the units of `./x bench machine` so often, over a connection that is held
+    #[arg(long, hide = true)]
+    units: Option<usize>,
+    /// So many at once
+    #[arg(long, hide = true, default_value_t = 200)]
+    many: usize,
     /// Row neighbour: these attacks alone, and all of them
     #[arg(long, value_delimiter = ',')]
     only: Vec<Attack>,
@@ -88,8 +94,13 @@ fn measure(arguments: &Arguments) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
+    let connect = || Subject::connect(&arguments.socket, &arguments.pki, &arguments.state);
+    if let Some(rounds) = arguments.units {
+        let done = async { rows::units(&connect().await?, rounds, arguments.many).await };
+        return runtime.block_on(done);
+    }
     let figures = runtime.block_on(async {
-        let subject = Subject::connect(&arguments.socket, &arguments.pki, &arguments.state).await?;
+        let subject = connect().await?;
         let bench = rows::Bench {
             subject,
             vm: arguments.vm,

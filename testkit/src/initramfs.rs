@@ -19,6 +19,9 @@ use crate::kernel::Kernel;
 /// agent's channel.
 pub const MODULES: [&str; 4] = ["virtio_pci", "virtio_blk", "virtio_net", "virtio_console"];
 
+/// What a disk's units may ask of the kernel: automounts, an interface that comes and goes.
+const UNITS: [&str; 2] = ["autofs4", "dummy"];
+
 /// What the network of cells needs: the node has no modprobe that the kernel could call.
 pub const CELL_NETWORK: [&str; 17] = [
     "bridge",
@@ -48,7 +51,7 @@ const LOAD_LIST: &str = "lib/modules/aurae.load";
 /// # Errors
 /// When a file can't be read or written, or a module isn't there.
 pub fn write(to: &Path, init: &Path, kernel: &Kernel) -> Result<()> {
-    let modules = kernel.modules(&[&MODULES[..], &CELL_NETWORK[..]].concat())?;
+    let modules = kernel.modules(&[&MODULES[..], &CELL_NETWORK[..], &UNITS[..]].concat())?;
     let out = fs::File::create(to).with_context(|| format!("initramfs {}", to.display()))?;
     let mut archive = Archive::new(BufWriter::new(out));
     for folder in ["dev", "proc", "sys", "lib", "lib/modules"] {
@@ -80,10 +83,11 @@ pub fn cached(folder: &Path, init: &Path, kernel: &Kernel) -> Result<PathBuf> {
     let file = folder.join("initramfs.cpio");
     let recipe = folder.join("initramfs.recipe");
     let wanted = format!(
-        "{} {} {} {}\n",
+        "{} {} {} {} {}\n",
         kernel.version,
         MODULES.join(","),
         CELL_NETWORK.join(","),
+        UNITS.join(","),
         crate::disk::fingerprint(init)?
     );
     if file.is_file() && fs::read_to_string(&recipe).is_ok_and(|had| had == wanted) {

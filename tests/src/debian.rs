@@ -48,6 +48,18 @@ pub(crate) const CHAPTER: Chapter = Chapter {
             tell: mounts,
         },
         Story {
+            name: "who uses an automount waits for its mount, and what is not used goes",
+            tell: automounts,
+        },
+        Story {
+            name: "a device that comes starts what it wants, and one that goes stops who is bound",
+            tell: devices_come_and_go,
+        },
+        Story {
+            name: "a getty has its terminal, and addresses that are denied are not reached",
+            tell: terminals_and_addresses,
+        },
+        Story {
             name: "a reload reads fstab again, and a killed daemon does not",
             tell: generators,
         },
@@ -213,6 +225,71 @@ fn mounts(node: &mut Node) -> Result<()> {
     node.sh("systemctl stop srv-scratch.mount && ! findmnt /srv/scratch")?;
     node.sh("systemctl start srv-scratch.mount && findmnt /srv/scratch")
         .map(drop)
+}
+
+/// Until a unit is so.
+fn wait_for(unit: &str, wanted: &str) -> String {
+    format!(
+        "for try in $(seq 200); do test \"$(systemctl is-active {unit})\" = {wanted} && break; \
+         sleep 0.1; done; test \"$(systemctl is-active {unit})\" = {wanted} || \
+         {{ systemctl status {unit}; exit 1; }}"
+    )
+}
+
+fn automounts(node: &mut Node) -> Result<()> {
+    let binfmt = node.sh("systemctl is-active proc-sys-fs-binfmt_misc.automount")?;
+    ensure!(binfmt.trim() == "active", "binfmt_misc is {binfmt}");
+    node.sh(
+        "printf '[Automount]\\nTimeoutIdleSec=2\\n' > /etc/systemd/system/srv-auto.automount; \
+         printf '[Mount]\\nWhat=tmpfs\\nType=tmpfs\\nWhere=/srv/auto\\n' \
+         > /etc/systemd/system/srv-auto.mount; \
+         systemctl daemon-reload && systemctl start srv-auto.automount",
+    )?;
+    let state = node.sh("systemctl is-active srv-auto.mount || true")?;
+    ensure!(state.trim() == "inactive", "nobody has used it: {state}");
+    node.sh("touch /srv/auto/file && systemctl is-active -q srv-auto.mount")?;
+    node.sh("findmnt -n -t tmpfs /srv/auto")?;
+    node.sh(&wait_for("srv-auto.mount", "inactive"))?;
+    // Over the daemon's death, by who came while there was none.
+    node.sh(&format!(
+        "pkill -KILL -f '[s]erve .*--init-fd'; touch /srv/auto/again && {SERVING}"
+    ))?;
+    node.sh("systemctl is-active -q srv-auto.mount && systemctl is-active -q srv-auto.automount")?;
+    node.sh("systemctl stop srv-auto.automount && ! findmnt /srv/auto && test -d /srv/auto")
+        .map(drop)
+}
+
+fn devices_come_and_go(node: &mut Node) -> Result<()> {
+    node.sh(
+        "printf 'SUBSYSTEM==\"net\", KERNEL==\"story1\", TAG+=\"systemd\", \
+         ENV{SYSTEMD_WANTS}+=\"story-wanted.service\"\\n' > /etc/udev/rules.d/99-story.rules; \
+         device=sys-subsystem-net-devices-story0.device; \
+         printf \"[Unit]\\nBindsTo=$device\\nAfter=$device\\n[Service]\\nExecStart=/bin/sleep 1000\\n\" \
+         > /etc/systemd/system/story-bound.service; \
+         printf '[Service]\\nExecStart=/bin/sleep 1000\\n' > /etc/systemd/system/story-wanted.service; \
+         systemctl daemon-reload; udevadm control --reload",
+    )?;
+    node.sh("(sleep 1; ip link add story0 type dummy) & systemctl start story-bound")?;
+    node.sh("systemctl is-active story-bound && ip link del story0")?;
+    node.sh(&wait_for("story-bound.service", "inactive"))?;
+    node.sh("ip link add story1 type dummy")?;
+    node.sh(&wait_for("story-wanted.service", "active"))?;
+    node.sh("ip link del story1").map(drop)
+}
+
+fn terminals_and_addresses(node: &mut Node) -> Result<()> {
+    node.sh(
+        "pid=$(systemctl show -p MainPID --value serial-getty@ttyS0); \
+         test \"$(readlink /proc/$pid/fd/0)\" = /dev/ttyS0; \
+         tr '\\0' '\\n' < /proc/$pid/environ | grep -qx TERM=vt220; \
+         tr '\\0' ' ' < /proc/$pid/cmdline | grep -q -- '--keep-baud'",
+    )?;
+    node.sh(
+        "systemd-run -q --wait -p IPAddressDeny=any curl -sf -m 5 http://127.0.0.1/ && exit 1; \
+         systemd-run -q --wait -p IPAddressDeny=any -p IPAddressAllow=localhost \
+         curl -sf -m 5 http://127.0.0.1/",
+    )
+    .map(drop)
 }
 
 /// Until the daemon answers.

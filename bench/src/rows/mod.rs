@@ -8,8 +8,10 @@ mod growth;
 mod logs;
 mod neighbour;
 mod run;
+mod units;
 
 pub(crate) use logs::write_lines;
+pub(crate) use units::print as units;
 
 use std::time::Instant;
 

@@ -16,6 +16,7 @@
     reason = "system calls that rustix does not wrap, or wraps as unsafe"
 )]
 
+pub mod autofs;
 pub mod caps;
 pub mod cgroup;
 pub mod clone;
@@ -51,6 +52,7 @@ pub mod sysctl;
 pub mod time;
 pub mod title;
 pub mod tty;
+pub mod udev;
 pub mod wait;
 
 pub use error::{Context, Error, Result};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Terminals: pairs, sizes, raw mode, the controlling terminal.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags, ResolveFlags};
@@ -102,6 +102,113 @@ pub fn make_controlling(terminal: impl AsFd) -> Result<()> {
     rustix::process::ioctl_tiocsctty(terminal).call("ioctl(TIOCSCTTY)")
 }
 
+/// The same of a terminal that may be another session's: that loses it.
+///
+/// # Errors
+/// `EPERM`: the caller is no session leader, has a controlling terminal already, or lacks
+/// `CAP_SYS_ADMIN`. `ENOTTY`: no terminal.
+pub fn take_controlling(terminal: impl AsFd) -> Result<()> {
+    with_number(terminal, libc::TIOCSCTTY, 1).call("ioctl(TIOCSCTTY)")
+}
+
+/// Hangs up: who has it open reads its end from then on and can't write; its session gets `SIGHUP`.
+/// Whoever opens it anew has it.
+///
+/// # Errors
+/// `EPERM`: the caller lacks `CAP_SYS_ADMIN`. `ENOTTY`: no terminal.
+pub fn hang_up(terminal: impl AsFd) -> Result<()> {
+    const TIOCVHANGUP: libc::Ioctl = 0x5437;
+    with_number(terminal, TIOCVHANGUP, 0).call("ioctl(TIOCVHANGUP)")
+}
+
+/// Makes a terminal what a login expects, whatever a program has left: lines are edited and echoed,
+/// nobody has it for himself, a virtual console shows text.
+///
+/// # Errors
+/// `ENOTTY`: no terminal. `EIO`: it has hung up.
+pub fn reset(terminal: impl AsFd) -> Result<()> {
+    const KDSETMODE: libc::Ioctl = 0x4B3A;
+    const KD_TEXT: libc::c_int = 0;
+    // Of other terminals than virtual consoles the second means nothing.
+    let _ = with_number(&terminal, libc::TIOCNXCL, 0);
+    let _ = with_number(&terminal, KDSETMODE, KD_TEXT);
+    let mut settings = rustix::termios::tcgetattr(&terminal).call("tcgetattr")?;
+    sane(&mut settings);
+    rustix::termios::tcsetattr(&terminal, OptionalActions::Now, &settings).call("tcsetattr")?;
+    // What was typed for a program that is gone is nobody's.
+    let _ = rustix::termios::tcflush(&terminal, rustix::termios::QueueSelector::IFlush);
+    Ok(())
+}
+
+/// As `stty sane` has it; speed and size of characters stay.
+fn sane(settings: &mut Termios) {
+    use rustix::termios::{ControlModes, InputModes, LocalModes, OutputModes, SpecialCodeIndex};
+    let input = InputModes::IGNBRK
+        | InputModes::BRKINT
+        | InputModes::ISTRIP
+        | InputModes::INLCR
+        | InputModes::IGNCR
+        | InputModes::IUCLC;
+    settings.input_modes -= input;
+    settings.input_modes |= InputModes::ICRNL | InputModes::IMAXBEL | InputModes::IUTF8;
+    settings.output_modes |= OutputModes::ONLCR | OutputModes::OPOST;
+    settings.control_modes |= ControlModes::CREAD;
+    settings.local_modes = LocalModes::ISIG
+        | LocalModes::ICANON
+        | LocalModes::IEXTEN
+        | LocalModes::ECHO
+        | LocalModes::ECHOE
+        | LocalModes::ECHOK
+        | LocalModes::ECHOCTL
+        | LocalModes::ECHOKE;
+    for (code, value) in [
+        (SpecialCodeIndex::VINTR, 3),
+        (SpecialCodeIndex::VQUIT, 28),
+        (SpecialCodeIndex::VERASE, 127),
+        (SpecialCodeIndex::VKILL, 21),
+        (SpecialCodeIndex::VEOF, 4),
+        (SpecialCodeIndex::VSTART, 17),
+        (SpecialCodeIndex::VSTOP, 19),
+        (SpecialCodeIndex::VSUSP, 26),
+        (SpecialCodeIndex::VLNEXT, 22),
+        (SpecialCodeIndex::VWERASE, 23),
+        (SpecialCodeIndex::VREPRINT, 18),
+        (SpecialCodeIndex::VEOL, 0),
+        (SpecialCodeIndex::VEOL2, 0),
+        (SpecialCodeIndex::VTIME, 0),
+        (SpecialCodeIndex::VMIN, 1),
+    ] {
+        settings.special_codes[code] = value;
+    }
+}
+
+/// Gives a virtual console back to the kernel, by any other one; with it goes what it shows.
+///
+/// # Errors
+/// `EBUSY`: it is shown, or somebody has it open. `ENOTTY`: no virtual console.
+pub fn give_back(console: impl AsFd, number: u16) -> Result<()> {
+    const VT_DISALLOCATE: libc::Ioctl = 0x5608;
+    with_number(console, VT_DISALLOCATE, number.into()).call("ioctl(VT_DISALLOCATE)")
+}
+
+/// Requests that take a number.
+fn with_number(
+    terminal: impl AsFd,
+    request: libc::Ioctl,
+    number: libc::c_int,
+) -> std::result::Result<(), rustix::io::Errno> {
+    let fd = terminal.as_fd().as_raw_fd();
+    // SAFETY: the descriptor is open, and these requests take a number by value: the kernel reads
+    // and writes no memory of ours.
+    match unsafe { libc::ioctl(fd, request, number) } {
+        0.. => Ok(()),
+        _ => Err(
+            rustix::io::Errno::from_io_error(&std::io::Error::last_os_error())
+                .unwrap_or(rustix::io::Errno::IO),
+        ),
+    }
+}
+
 /// A terminal's settings, to be restored.
 #[derive(Clone, Debug)]
 pub struct Settings(Termios);
@@ -143,6 +250,24 @@ mod tests {
     use super::*;
     use std::fs::File;
     use std::io::{Read, Write};
+
+    #[test]
+    fn a_terminal_is_what_a_login_expects_again() {
+        let (master, slave) = open_pair().unwrap();
+        make_raw(&slave).unwrap();
+        reset(&slave).unwrap();
+        let mut master = File::from(master);
+        master.write_all(b"a\n").unwrap();
+        let mut echo = [0; 3];
+        master.read_exact(&mut echo).unwrap();
+        assert_eq!(&echo, b"a\r\n");
+        let error = give_back(&slave, 63).unwrap_err();
+        assert!(error.is(libc::ENOTTY), "{error}");
+        // Who has it open reads its end.
+        if hang_up(&slave).is_ok() {
+            assert_eq!(File::from(slave).read(&mut [0; 8]).unwrap(), 0);
+        }
+    }
 
     #[test]
     fn a_pair_echoes_until_it_is_raw() {

@@ -25,12 +25,28 @@ pub struct Extras {
     pub nonblocking: bool,
     /// Descriptors that standard streams may name beside those, and that aren't passed from 3 on.
     pub streams: Vec<Descriptor>,
+    /// What becomes of another session that has the terminal of standard input.
+    pub terminal: Terminal,
     /// Variables whose value is the program's own pid, as it sees it; at most 8.
     pub pid_env: Vec<String>,
     /// What the program is kept from, in a cell that shares the node's mounts and users.
     pub sandbox: Option<Sandbox>,
     /// The devices that it and what it starts may use; `None`: as the cell.
     pub devices: Option<Vec<kernel::cgroup::devices::Rule>>,
+    /// The networks that it and what it starts may speak with, where not with all.
+    pub networks: Option<kernel::cgroup::addresses::Networks>,
+}
+
+/// Of a terminal that another session has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Terminal {
+    /// The program isn't begun.
+    #[default]
+    IsRefused,
+    /// The program is begun when the other one has left it.
+    IsAwaited,
+    /// The other one loses it.
+    IsTaken,
 }
 
 /// A descriptor with its name.
@@ -50,6 +66,8 @@ impl Extras {
             && self.pid_env.is_empty()
             && self.sandbox.is_none()
             && self.devices.is_none()
+            && self.networks.is_none()
+            && self.terminal == Terminal::IsRefused
     }
 
     /// Whether they can be given to an executable of that spec.

@@ -62,7 +62,7 @@ use model::time::Timestamp;
 
 pub use attach::{Attachment, End, Input, Kept};
 pub use effects::Standing;
-pub use extras::{Descriptor, Extras, MAX_DESCRIPTORS};
+pub use extras::{Descriptor, Extras, MAX_DESCRIPTORS, Terminal};
 pub use index::list::Page;
 pub use index::watch::{WatchEvent, WatchKind, Watcher};
 pub use init::protocol::{PowerMode, sandbox};

@@ -28,6 +28,33 @@ pub struct Entry {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unreadable(pub String);
 
+/// When a file was last another one, as far as a file system tells: what it is, its size and times.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Stamp {
+    /// Device and inode.
+    pub file: (u64, u64),
+    /// In bytes.
+    pub size: u64,
+    /// Change of its content and of the inode: nanoseconds of the real clock.
+    pub changed: (i128, i128),
+    /// When this was looked at.
+    pub looked: i128,
+}
+
+/// File systems count time in steps of a clock's tick, some in seconds: what was changed so
+/// shortly before the look may be changed again without another time, in nanoseconds.
+const STEP: i128 = 2_000_000_000;
+
+impl Stamp {
+    /// Whether what was read when this was taken is what is there `now`.
+    pub fn holds(&self, now: &Stamp) -> bool {
+        let (content, inode) = self.changed;
+        let is_settled = self.looked - content.max(inode) > STEP;
+        let same = (self.file, self.size, self.changed) == (now.file, now.size, now.changed);
+        is_settled && same
+    }
+}
+
 /// Files of one machine. Paths are absolute.
 pub trait Files {
     /// A file's bytes, links followed; `None` where there is none. `/dev/null` is empty.
@@ -38,6 +65,18 @@ pub trait Files {
 
     /// What is in a folder, links to it followed, in any order; empty where it isn't one.
     fn list(&self, folder: &str) -> Vec<Entry>;
+
+    /// Whether a file is there and has nothing in it.
+    fn is_empty(&self, path: &str) -> bool {
+        matches!(self.read(path), Ok(Some(bytes)) if bytes.is_empty())
+    }
+
+    /// By what a later change of a file or folder is seen, links followed; `None` where there is
+    /// nothing, or where nobody can tell.
+    fn stamp(&self, path: &str) -> Option<Stamp> {
+        let _ = path;
+        None
+    }
 
     /// What a path is; the last part is not followed.
     fn kind(&self, path: &str) -> Option<Kind> {

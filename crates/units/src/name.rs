@@ -3,6 +3,7 @@
 //! escaping for inclusion in unit names"). Not names of Aurae's objects.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::finding::shown;
 use crate::syntax::escape;
@@ -103,10 +104,11 @@ impl fmt::Display for UnitType {
     }
 }
 
-/// A valid name, in three parts: prefix, instance, type.
+/// A valid name, in three parts: prefix, instance, type. A graph of units has each name some
+/// hundred times: a clone shares the text.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UnitName {
-    full: String,
+    full: Arc<str>,
     /// Where the first `@` is.
     at: Option<usize>,
     kind: UnitType,
@@ -138,7 +140,7 @@ impl UnitName {
             ));
         }
         Ok(UnitName {
-            full: text.to_owned(),
+            full: text.into(),
             at: stem.find('@'),
             kind,
         })

@@ -35,6 +35,22 @@ pub fn verify(
     honours: &dyn Fn(&str) -> bool,
     exists: &dyn Fn(&crate::name::UnitName) -> bool,
 ) -> Report {
+    let does = match unit.masked {
+        Some(_) => Vec::new(),
+        None => does(unit),
+    };
+    Report {
+        findings: findings(unit, honours, exists),
+        does,
+    }
+}
+
+/// What is said of a unit, without what it would do.
+pub fn findings(
+    unit: &Unit,
+    honours: &dyn Fn(&str) -> bool,
+    exists: &dyn Fn(&crate::name::UnitName) -> bool,
+) -> Vec<Finding> {
     let mut findings: Vec<Finding> = unit.findings.iter().cloned().collect();
     if unit.findings.dropped() > 0 {
         let message = format!("{} findings more are left out", unit.findings.dropped());
@@ -43,10 +59,7 @@ pub fn verify(
     if let Some(path) = &unit.masked {
         let message = format!("is masked by {path}: it can't be started");
         findings.push(of_unit(unit, Severity::Note, message));
-        return Report {
-            findings,
-            does: Vec::new(),
-        };
+        return findings;
     }
     if unit.kind() == UnitType::Service {
         findings.extend(Service::of(unit, Defaults::default()).1);
@@ -67,10 +80,7 @@ pub fn verify(
         }
     }
     findings.sort_by_key(|it| std::cmp::Reverse(it.severity));
-    Report {
-        findings,
-        does: does(unit),
-    }
+    findings
 }
 
 fn of_unit(unit: &Unit, severity: Severity, message: String) -> Finding {

@@ -7,6 +7,7 @@
 //! can't be measured is in the table with the reason, and the others go on.
 
 mod containers;
+mod machine;
 pub(crate) mod native;
 mod peers;
 pub(crate) mod pull;
@@ -27,7 +28,7 @@ use crate::build::{self, Profile};
 use table::Row;
 
 /// The rows that there are, and whether `aurae-bench` is who measures them.
-const ROWS: [(&str, bool); 12] = [
+const ROWS: [(&str, bool); 13] = [
     ("run", true),
     ("cell", true),
     ("memory", true),
@@ -40,6 +41,7 @@ const ROWS: [(&str, bool); 12] = [
     ("script", false),
     ("pull", false),
     ("containers", false),
+    ("machine", false),
 ];
 /// Where the VM has the measuring program.
 const PROGRAM: &str = "/usr/local/lib/aurae-testbed/aurae-bench";
@@ -71,7 +73,7 @@ const PACKAGES: [&str; 8] = [
   ./x bench --write             and docs/guide/figures.md from what came out")]
 pub(crate) struct Bench {
     /// run, cell, memory, growth, restart, logs, density, neighbour, boot, script, pull,
-    /// containers; none: all
+    /// containers, machine; none: all
     #[arg(value_name = "ROW")]
     rows: Vec<String>,
     /// `table` or `json`
@@ -89,10 +91,16 @@ pub(crate) struct Bench {
     /// How often a program runs beside each attack of row `neighbour`
     #[arg(long, default_value_t = 300)]
     runs: usize,
-    /// How often each contender of row `containers` has its turn, and how many idle containers
+    /// How often each contender of rows `containers` and `machine` has its turn, and how many idle containers
     /// have their supervisors weighed
     #[arg(long, default_value_t = 20)]
     rounds: usize,
+    /// How many services row `machine` starts at once
+    #[arg(long, default_value_t = 200)]
+    units: usize,
+    /// How many lines row `machine` writes to the journal's socket
+    #[arg(long, default_value_t = 100_000)]
+    lines: usize,
     /// How many pods stand in row `containers` when the daemon is killed
     #[arg(long, default_value_t = 300)]
     pods: usize,
@@ -220,6 +228,9 @@ fn in_vms(bench: &Bench, binaries: &Path) -> Vec<Row> {
         }
     }
     peers::measure(&bed, &options, bench, &mut rows);
+    if bench.wants("machine") {
+        machine::measure(&bed, bench, binaries, &mut rows);
+    }
     rows
 }
 

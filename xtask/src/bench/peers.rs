@@ -320,7 +320,11 @@ fn told(node: &Node, script: &str) -> Result<BTreeMap<String, f64>> {
     told_within(node, script, TIMEOUT)
 }
 
-fn told_within(node: &Node, script: &str, bound: Duration) -> Result<BTreeMap<String, f64>> {
+pub(super) fn told_within(
+    node: &Node,
+    script: &str,
+    bound: Duration,
+) -> Result<BTreeMap<String, f64>> {
     let finished = node.start(script)?.finish_within(bound)?;
     let out = String::from_utf8_lossy(&finished.out).into_owned();
     let err = String::from_utf8_lossy(&finished.err);
@@ -335,7 +339,7 @@ fn told_within(node: &Node, script: &str, bound: Duration) -> Result<BTreeMap<St
         .collect())
 }
 
-fn number(told: &BTreeMap<String, f64>, name: &str) -> Result<f64> {
+pub(super) fn number(told: &BTreeMap<String, f64>, name: &str) -> Result<f64> {
     told.get(name)
         .copied()
         .with_context(|| format!("nothing said {name}: {told:?}"))

@@ -3,12 +3,13 @@
 //! files, with the rights of the cell's root. Runs in the child alone ([`super::launch`]).
 
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use kernel::fsutil::OpenFlags;
-use kernel::{Context, process};
+use kernel::{Context, process, tty};
+use rustix::fs::inotify;
 use rustix::io::Errno;
 
 use super::follow;
@@ -47,12 +48,12 @@ pub(super) fn open(open: &Open, all: &[Open]) -> Result<(), Failure> {
 fn one(open: &Open, inherited: bool) -> Result<OwnedFd, Failure> {
     let path = Path::new(OsStr::from_bytes(&open.path));
     let flags = match (open.how, open.stream) {
-        (OpenHow::Terminal, _) => OpenFlags::RDWR,
+        (how, _) if is_terminal(how) => OpenFlags::RDWR,
         (_, 0) if inherited => OpenFlags::RDWR,
         (_, 0) => OpenFlags::RDONLY,
         (OpenHow::Append, _) => OpenFlags::WRONLY | OpenFlags::CREATE | OpenFlags::APPEND,
         (OpenHow::Truncate, _) => OpenFlags::WRONLY | OpenFlags::CREATE | OpenFlags::TRUNC,
-        (OpenHow::Plain | OpenHow::Same, _) => OpenFlags::WRONLY | OpenFlags::CREATE,
+        _ => OpenFlags::WRONLY | OpenFlags::CREATE,
     };
     // Not blocking: a FIFO without another end, or a line without a carrier, would hold it for
     // ever.
@@ -68,8 +69,7 @@ fn one(open: &Open, inherited: bool) -> Result<OwnedFd, Failure> {
     rustix::io::ioctl_fionbio(&stream, false)
         .call_on("ioctl(FIONBIO)", path)
         .step(Step::Open)?;
-    let is_terminal = rustix::termios::isatty(&stream);
-    match open.how == OpenHow::Terminal && !is_terminal {
+    match is_terminal(open.how) && !rustix::termios::isatty(&stream) {
         true => Err(refused(path, &kernel::Error::new("isatty", Errno::NOTTY))),
         false => Ok(stream),
     }
@@ -79,13 +79,49 @@ fn refused(path: &Path, error: &kernel::Error) -> Failure {
     Failure::new(Step::Open, error.errno(), path.display().to_string())
 }
 
+const fn is_terminal(how: OpenHow) -> bool {
+    matches!(
+        how,
+        OpenHow::Terminal | OpenHow::TerminalWhenFree | OpenHow::TerminalByForce
+    )
+}
+
 /// The terminal of standard input controls the session.
 fn control(open: &Open) -> Result<(), Failure> {
-    if open.how != OpenHow::Terminal || open.stream != 0 {
+    if open.stream != 0 {
         return Ok(());
     }
-    let stdin: BorrowedFd<'_> = rustix::stdio::stdin();
-    rustix::process::ioctl_tiocsctty(stdin)
-        .call("ioctl(TIOCSCTTY)")
-        .step(Step::Open)
+    match open.how {
+        OpenHow::Terminal => tty::make_controlling(rustix::stdio::stdin()),
+        OpenHow::TerminalByForce => tty::take_controlling(rustix::stdio::stdin()),
+        OpenHow::TerminalWhenFree => return when_free(open),
+        _ => return Ok(()),
+    }
+    .step(Step::Open)
+}
+
+/// Waits until no other session has the terminal. It may take as long as a start may.
+fn when_free(open: &Open) -> Result<(), Failure> {
+    let path = Path::new(OsStr::from_bytes(&open.path));
+    let watch = inotify::init(inotify::CreateFlags::CLOEXEC)
+        .call("inotify_init1")
+        .step(Step::Open)?;
+    // Before the first try: what is closed meanwhile is told.
+    inotify::add_watch(&watch, path, inotify::WatchFlags::CLOSE)
+        .call_on("inotify_add_watch", path)
+        .step(Step::Open)?;
+    loop {
+        match tty::make_controlling(rustix::stdio::stdin()) {
+            Err(error) if error.is(Errno::PERM.raw_os_error()) => {}
+            done => return done.step(Step::Open),
+        }
+        let mut events = [0; 4096];
+        match rustix::io::read(&watch, &mut events) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => {
+                let error = kernel::Error::new("read(inotify)", errno);
+                return Err(Failure::of(Step::Open, &error));
+            }
+        }
+    }
 }

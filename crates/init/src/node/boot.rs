@@ -56,6 +56,12 @@ pub(super) fn boot(role: Role, options: &Options) -> Result<Console> {
                 " of this machine"
             ));
             disk::open(options, &console);
+            // A group of its own, and not the kernel's: the daemon's, too.
+            if let Err(error) = process::new_session() {
+                console.say(&format!(
+                    "node-init has no process group of its own: {error}"
+                ));
+            }
             console
         }
         Role::Container => {

@@ -60,6 +60,9 @@ pub(super) struct Recipe<'a> {
     pub(super) unwritable: bool,
     pub(super) argv: Vec<OsString>,
     pub(super) cgroup: Option<BorrowedFd<'a>>,
+    /// It is in node-init's process group, which outlives it: what the kernel knows by the group
+    /// (autofs) is the next daemon's, too.
+    pub(super) in_our_group: bool,
     /// It ends with node-init, by `SIGKILL`.
     pub(super) dies_with_us: bool,
     pub(super) oom_score_adj: Option<i16>,
@@ -119,7 +122,9 @@ pub(super) fn start(recipe: &Recipe<'_>) -> Result<Child> {
 }
 
 fn become_child(recipe: &Recipe<'_>, socket: &OwnedFd, parent: i32) -> Result<()> {
-    process::new_session()?;
+    if !recipe.in_our_group {
+        process::new_session()?;
+    }
     if recipe.dies_with_us {
         process::set_parent_death_signal(Some(Signal::KILL))?;
         if process::parent_id() != parent {

@@ -91,6 +91,7 @@ impl Node {
             unwritable: true,
             argv,
             cgroup: None,
+            in_our_group: false,
             dies_with_us: false,
             oom_score_adj: None,
             descriptors: self.descriptors,

@@ -18,7 +18,7 @@ use super::child::{self, BackOff, Child, Recipe};
 use super::{DAEMON, Node, PACKETS_AT_ONCE};
 use crate::codec::{CREATE_CELL, KEEP_DESCRIPTOR, Packet, request_number};
 use crate::poll::Interest;
-use crate::protocol::{Failure, NodeEvent, NodeRequest, Step, VERSION, Welcome};
+use crate::protocol::{Failure, NodeEvent, NodeRequest, Role, Step, VERSION, Welcome};
 
 /// How long a daemon that closed its connection has to exit by itself, with an exit code of its
 /// own.
@@ -112,6 +112,7 @@ impl Node {
             unwritable: false,
             argv,
             cgroup: self.groups.daemon(),
+            in_our_group: self.role == Role::Machine,
             dies_with_us: true,
             oom_score_adj: Some(-900),
             descriptors: None,

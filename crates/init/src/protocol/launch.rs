@@ -184,8 +184,12 @@ pub enum OpenHow {
     Append,
     /// Emptied first.
     Truncate,
-    /// A terminal; that of standard input becomes the controlling one.
+    /// A terminal; that of standard input becomes the controlling one, and must be nobody's.
     Terminal,
+    /// The same, once nobody has it.
+    TerminalWhenFree,
+    /// The same; another session that has it loses it.
+    TerminalByForce,
     /// A copy of the stream before it.
     Same,
 }

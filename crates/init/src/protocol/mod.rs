@@ -26,7 +26,7 @@ pub mod sandbox;
 pub use launch::{Keyring, Launch, Open, OpenHow, Principal};
 
 /// The version of both conversations. Changes with every change of a packet's meaning.
-pub const VERSION: u16 = 8;
+pub const VERSION: u16 = 9;
 /// The largest packet, in bytes.
 pub const MAX_PACKET: usize = 160 * 1024;
 /// The largest request that comes sealed ([`CellRequest::Sealed`]), in bytes: what `execve` takes

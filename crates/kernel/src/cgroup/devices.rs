@@ -106,6 +106,15 @@ pub struct Instruction {
     value: i32,
 }
 
+#[cfg(test)]
+impl Instruction {
+    /// Code, destination, source, offset, value.
+    pub(super) fn parts(&self) -> (u8, u8, u8, i16, u32) {
+        let (to, from) = (self.registers & 15, self.registers >> 4);
+        (self.code, to, from, self.offset, self.value.cast_unsigned())
+    }
+}
+
 const LOAD: u8 = 0x61; // BPF_LDX | BPF_W | BPF_MEM
 const AND: u8 = 0x54; // BPF_ALU | BPF_AND | BPF_K
 const SHIFT_RIGHT: u8 = 0x74; // BPF_ALU | BPF_RSH | BPF_K
@@ -125,7 +134,13 @@ const MAJOR: u8 = 4;
 const MINOR: u8 = 5;
 const SCRATCH: u8 = 6;
 
-const fn instruction(code: u8, to: u8, from: u8, offset: i16, value: u32) -> Instruction {
+pub(super) const fn instruction(
+    code: u8,
+    to: u8,
+    from: u8,
+    offset: i16,
+    value: u32,
+) -> Instruction {
     Instruction {
         code,
         registers: to | (from << 4),
@@ -245,15 +260,16 @@ impl Program {
     /// `EPERM`: without `CAP_BPF` and `CAP_NET_ADMIN` of the node. `EINVAL`, `ENOSYS`: a kernel
     /// without `CONFIG_CGROUP_BPF`. `E2BIG`: more instructions than the kernel takes.
     pub fn load(rules: &[Rule]) -> Result<Program> {
-        load(&program(rules)).map(Program)
+        const TYPE_CGROUP_DEVICE: u32 = 15;
+        load(TYPE_CGROUP_DEVICE, &program(rules)).map(Program)
     }
 }
 
-fn load(program: &[Instruction]) -> Result<OwnedFd> {
+/// Has the kernel take a program of that type.
+pub(super) fn load(kind: u32, program: &[Instruction]) -> Result<OwnedFd> {
     const PROG_LOAD: libc::c_int = 5;
-    const TYPE_CGROUP_DEVICE: u32 = 15;
     let load = Load {
-        kind: TYPE_CGROUP_DEVICE,
+        kind,
         count: u32::try_from(program.len()).unwrap_or(u32::MAX),
         instructions: program.as_ptr() as u64,
         license: c"Apache-2.0".as_ptr() as u64,
@@ -267,6 +283,23 @@ fn load(program: &[Instruction]) -> Result<OwnedFd> {
     let fd = i32::try_from(fd).map_err(|_| Error::invalid("bpf", "descriptor"))?;
     // SAFETY: the kernel has just given us this descriptor; nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Attaches a program beside those that are there already.
+pub(super) fn attach(group: &Cgroup, program: &OwnedFd, kind: u32) -> Result<()> {
+    const PROG_ATTACH: libc::c_int = 8;
+    const ALLOW_MULTI: u32 = 2;
+    let attach = Attach {
+        target: group.as_fd().as_raw_fd().unsigned_abs(),
+        program: program.as_raw_fd().unsigned_abs(),
+        kind,
+        flags: ALLOW_MULTI,
+        rest: [0; 2],
+    };
+    let (attach, size) = (&raw const attach, size_of::<Attach>());
+    // SAFETY: a structure of the kernel's layout, alive during the call.
+    let result = unsafe { libc::syscall(libc::SYS_bpf, PROG_ATTACH, attach, size) };
+    check("bpf(BPF_PROG_ATTACH)", result).map(|_| ())
 }
 
 impl Cgroup {
@@ -287,19 +320,7 @@ impl Cgroup {
     /// `EPERM`: without `CAP_NET_ADMIN` of the node, or a group around it allows no program below.
     /// `E2BIG`: 64 programs are attached already.
     pub fn restrict_devices(&self, program: &Program) -> Result<()> {
-        const PROG_ATTACH: libc::c_int = 8;
-        const ALLOW_MULTI: u32 = 2;
-        let attach = Attach {
-            target: self.as_fd().as_raw_fd().unsigned_abs(),
-            program: program.0.as_raw_fd().unsigned_abs(),
-            kind: CGROUP_DEVICE,
-            flags: ALLOW_MULTI,
-            rest: [0; 2],
-        };
-        let (attach, size) = (&raw const attach, size_of::<Attach>());
-        // SAFETY: a structure of the kernel's layout, alive during the call.
-        let result = unsafe { libc::syscall(libc::SYS_bpf, PROG_ATTACH, attach, size) };
-        check("bpf(BPF_PROG_ATTACH)", result).map(|_| ())
+        attach(self, &program.0, CGROUP_DEVICE)
     }
 
     /// Whether rules of devices are attached to this very group.

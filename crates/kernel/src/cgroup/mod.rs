@@ -16,6 +16,7 @@
 //! Waiting is on `cgroup.events`, which the kernel wakes when it changes. Version 1 is not
 //! supported; nor are threaded groups.
 
+pub mod addresses;
 pub mod devices;
 pub mod disks;
 pub mod find;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use init::protocol::{Failure, Launch, Step};
 use kernel::cgroup::Cgroup;
+use kernel::cgroup::addresses::Networks;
 use kernel::cgroup::devices::Rule;
 use model::cell::Namespace;
 use model::error::{Error, Reason, Within};
@@ -248,9 +249,10 @@ fn prepare(
     }
     let leaf = leaf::make(&cell.group, &name, cell.root_id)
         .map_err(|e| kernel_failed("the executable's cgroup could not be made", &e))?;
-    let devices = extras.devices.take();
+    let (devices, networks) = (extras.devices.take(), extras.networks.take());
     let prepared = limits::set(&leaf, &wanted)
         .and_then(|()| restrict_devices(&leaf, devices))
+        .and_then(|()| restrict_networks(&leaf, networks))
         .and_then(|()| launch::prepare(uid, &effective, pids, bytes, seccomp, extras));
     match prepared {
         Ok(mut prepared) => {
@@ -273,6 +275,19 @@ fn restrict_devices(leaf: &Cgroup, rules: Option<Vec<Rule>>) -> Result<(), Error
         Error::new(Reason::Unsupported, message)
             .errno(error.errno())
             .field("sandbox.devices")
+    })
+}
+
+/// Has the kernel drop what a leaf's sockets may not send or get.
+fn restrict_networks(leaf: &Cgroup, networks: Option<Networks>) -> Result<(), Error> {
+    let Some(networks) = networks else {
+        return Ok(());
+    };
+    leaf.restrict_addresses(&networks).map_err(|error| {
+        let message = format!("its addresses can't be restricted: {error}");
+        Error::new(Reason::Unsupported, message)
+            .errno(error.errno())
+            .field("sandbox.networks")
     })
 }
 

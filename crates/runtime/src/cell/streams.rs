@@ -10,7 +10,7 @@ use init::protocol::{Keyring as WireKeyring, Open, OpenHow};
 use model::error::{Error, Reason};
 use model::launch::{CpuPolicy, IoClass, Keyring, Scheduling, Stream, Streams};
 
-use crate::extras::Extras;
+use crate::extras::{Extras, Terminal};
 
 /// The level for disks where a class is given without one.
 const USUAL_LEVEL: u8 = 4;
@@ -37,11 +37,19 @@ pub(super) fn lead(
             Stream::File(path) => opens.push(opened(OpenHow::Plain, path)),
             Stream::Append(path) => opens.push(opened(OpenHow::Append, path)),
             Stream::Truncate(path) => opens.push(opened(OpenHow::Truncate, path)),
-            Stream::Tty(path) => opens.push(opened(OpenHow::Terminal, path)),
+            Stream::Tty(path) => opens.push(opened(terminal(extras), path)),
             Stream::Inherit => opens.push(opened(OpenHow::Same, "")),
         }
     }
     Ok(opens)
+}
+
+fn terminal(extras: &Extras) -> OpenHow {
+    match extras.terminal {
+        Terminal::IsRefused => OpenHow::Terminal,
+        Terminal::IsAwaited => OpenHow::TerminalWhenFree,
+        Terminal::IsTaken => OpenHow::TerminalByForce,
+    }
 }
 
 fn null() -> Result<OwnedFd, Error> {

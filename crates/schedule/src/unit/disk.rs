@@ -3,9 +3,10 @@
 //! targets that systemd's package would bring (systemd.special(7)), so that a machine without it
 //! has `basic.target` and what waits for it.
 
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
-use units::files::{Entry, Files, Kind, Unreadable};
+use kernel::time::realtime_ns;
+use units::files::{Entry, Files, Kind, Stamp, Unreadable};
 
 use super::rows;
 
@@ -167,12 +168,50 @@ impl Files for Disk {
         let Ok(entries) = std::fs::read_dir(folder) else {
             return Vec::new();
         };
+        // The folder says what is in it: no file is looked at for that.
         let entry = |entry: std::fs::DirEntry| {
             let name = entry.file_name().into_string().ok()?;
-            let kind = kind(&entry.path())?;
+            let kind = match entry.file_type().ok()? {
+                it if it.is_symlink() => kind(&entry.path())?,
+                it if it.is_dir() => Kind::Folder,
+                _ => Kind::File,
+            };
             Some(Entry { name, kind })
         };
         entries.flatten().filter_map(entry).collect()
+    }
+
+    fn is_empty(&self, path: &str) -> bool {
+        // Unlike a file of the kernel's, whose size is 0, one of a unit's has what it says.
+        let empty = |it: &std::fs::Metadata| it.file_type().is_char_device() || it.len() == 0;
+        match own(path) {
+            Some(text) => text.is_empty(),
+            None => std::fs::metadata(path).is_ok_and(|it| !it.is_dir() && empty(&it)),
+        }
+    }
+
+    fn stamp(&self, path: &str) -> Option<Stamp> {
+        if path == OWN || path == rows::ROWS || own(path).is_some() {
+            // It is as old as the daemon.
+            return Some(Stamp {
+                file: (0, 0),
+                size: 0,
+                changed: (0, 0),
+                looked: i128::MAX,
+            });
+        }
+        let meta = std::fs::metadata(path).ok()?;
+        let time =
+            |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
+        Some(Stamp {
+            file: (meta.dev(), meta.ino()),
+            size: meta.len(),
+            changed: (
+                time(meta.mtime(), meta.mtime_nsec()),
+                time(meta.ctime(), meta.ctime_nsec()),
+            ),
+            looked: realtime_ns().into(),
+        })
     }
 
     fn kind(&self, path: &str) -> Option<Kind> {

@@ -3,11 +3,14 @@
 //! keeps it from being started where it would leave rights (`units::verify` decides which). A row
 //! here is a promise: there is a test for it.
 
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
 use units::exec::Privileges;
 use units::finding::{Finding, Position, Severity};
 use units::name::{UnitName, UnitType};
 use units::unit::Unit;
-use units::verify::verify;
+use units::verify;
 
 use super::program;
 
@@ -144,7 +147,8 @@ const HONOURED: &[&str] = &[
     // [Path]
     "Watches",
     "MakeDirectory",
-    // [Mount], [Swap]
+    // [Mount], [Swap], [Automount]
+    "TimeoutIdleSec",
     "What",
     "Where",
     "Options",
@@ -176,6 +180,9 @@ const HONOURED: &[&str] = &[
     "TimerSlackNSec",
     "StandardInputData",
     "TTYPath",
+    "TTYReset",
+    "TTYVHangup",
+    "TTYVTDisallocate",
     "DynamicUser",
     "SetCredential",
     "LoadCredential",
@@ -285,6 +292,9 @@ const HONOURED: &[&str] = &[
     "CPUQuota",
 ];
 
+/// The same, to look up: each unit has a few dozen.
+static INDEX: LazyLock<HashSet<&str>> = LazyLock::new(|| HONOURED.iter().copied().collect());
+
 /// Fields of which some values are what happens anyway.
 fn is_as_it_is(unit: &Unit, field: &str) -> bool {
     let settings = &unit.settings;
@@ -294,6 +304,13 @@ fn is_as_it_is(unit: &Unit, field: &str) -> bool {
         }
         "Personality" => program::is_native(settings),
         "MemoryAccounting" | "TasksAccounting" | "CPUAccounting" | "IOAccounting" => true,
+        // A socket is made by the daemon, in whose group it counts.
+        "IPAddressAllow" | "IPAddressDeny" => {
+            matches!(
+                unit.kind(),
+                UnitType::Service | UnitType::Mount | UnitType::Swap
+            )
+        }
         // It orders; where processes are is the node's.
         "Slice" => false,
         _ => false,
@@ -302,8 +319,8 @@ fn is_as_it_is(unit: &Unit, field: &str) -> bool {
 
 /// What is to be said of a unit before it runs: its files' findings, and what isn't honoured.
 pub(crate) fn report(unit: &Unit, exists: &dyn Fn(&UnitName) -> bool) -> Vec<Finding> {
-    let honours = |field: &str| HONOURED.contains(&field) || is_as_it_is(unit, field);
-    let mut findings = verify(unit, &honours, exists).findings;
+    let honours = |field: &str| INDEX.contains(field) || is_as_it_is(unit, field);
+    let mut findings = verify::findings(unit, &honours, exists);
     findings.extend(unsupported(unit));
     findings.sort_by_key(|it| std::cmp::Reverse(it.severity));
     findings
@@ -333,12 +350,6 @@ fn unsupported(unit: &Unit) -> Vec<Finding> {
         && let Some((directive, message)) = super::socket::rules::wrong(unit)
     {
         found.push(error(directive, message));
-    }
-    if kind == UnitType::Automount {
-        found.push(error(
-            "",
-            format!("{kind} units are not run yet; it is not started"),
-        ));
     }
     found
 }

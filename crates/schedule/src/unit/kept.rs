@@ -25,15 +25,18 @@ pub(crate) enum Use {
     User,
     /// The socket on which a service says something of itself.
     Notify,
+    /// On which the kernel tells of an automount.
+    Automount,
 }
 
 impl Use {
-    const ALL: [Use; 5] = [
+    const ALL: [Use; 6] = [
         Self::Socket,
         Self::Connection,
         Self::Store,
         Self::User,
         Self::Notify,
+        Self::Automount,
     ];
 
     const fn word(self) -> &'static str {
@@ -43,6 +46,7 @@ impl Use {
             Self::Store => "store",
             Self::User => "user",
             Self::Notify => "notify",
+            Self::Automount => "automount",
         }
     }
 }

@@ -75,6 +75,9 @@ pub(crate) struct Live {
     /// The unit whose end has asked for it last (`$MONITOR_UNIT`).
     #[serde(default)]
     pub(crate) monitored: Option<String>,
+    /// Of an automount: the last number under which somebody has waited, and whether he does.
+    #[serde(default)]
+    pub(crate) token: Option<(u32, bool)>,
 }
 
 impl Live {
@@ -105,6 +108,7 @@ impl Live {
             invocation: String::new(),
             said: None,
             monitored: None,
+            token: None,
         }
     }
 
@@ -145,6 +149,7 @@ impl Live {
             Machine::Plain(false) => "dead",
             Machine::Plain(true) => match kind {
                 UnitType::Device => "plugged",
+                UnitType::Automount => "waiting",
                 _ => "active",
             },
         }

@@ -13,9 +13,11 @@
 //! Files say what is enabled and masked, the runtime what runs; a row only how far a unit was.
 
 mod accounts;
+mod automount;
 mod bus;
 mod cells;
 mod credentials;
+mod device;
 mod disk;
 mod dynamic;
 mod facts;
@@ -31,6 +33,7 @@ mod mount;
 mod name;
 mod news;
 mod notify;
+mod online;
 mod path;
 mod program;
 mod rows;

@@ -15,7 +15,7 @@ use units::time::Span;
 use units::unit::Unit;
 use units::value::Value;
 
-use super::facts;
+use super::automount;
 use super::steps::Phase;
 use super::steps::service::{State, Sub};
 
@@ -35,13 +35,19 @@ pub(crate) fn commands(unit: &Unit, phase: Phase) -> Cow<'_, [Command]> {
     let one =
         |words: Option<Vec<String>>| Cow::Owned(words.and_then(command).into_iter().collect());
     match (unit.kind(), phase) {
-        (UnitType::Mount, Phase::Start) => one(mounts(unit)),
+        (UnitType::Mount, Phase::Start) => one(place(unit).and_then(|it| mounts(unit, it))),
         (UnitType::Mount, Phase::Stop) => one(unmounts(unit)),
         (UnitType::Swap, Phase::Start) => one(swaps_on(unit)),
         (UnitType::Swap, Phase::Stop) => one(swaps_off(unit)),
         (UnitType::Mount | UnitType::Swap, _) => Cow::Borrowed(&[]),
         (kind, phase) => Cow::Borrowed(unit.settings.commands(phase.directive_of(kind))),
     }
+}
+
+/// The commands by which a mount unit mounts at another place than its own.
+pub(crate) fn staged<'a>(unit: &Unit, stage: &Path) -> Cow<'a, [Command]> {
+    let words = mounts(unit, stage.display().to_string());
+    Cow::Owned(words.and_then(command).into_iter().collect())
 }
 
 fn command(words: Vec<String>) -> Option<Command> {
@@ -69,10 +75,10 @@ fn what(unit: &Unit) -> Option<String> {
     Some(text.replace('"', ""))
 }
 
-fn mounts(unit: &Unit) -> Option<Vec<String>> {
+fn mounts(unit: &Unit, place: String) -> Option<Vec<String>> {
     let settings = &unit.settings;
     let flag = |field: &str| settings.flag(field) == Some(true);
-    let mut words = vec!["/bin/mount".to_owned(), what(unit)?, place(unit)?];
+    let mut words = vec!["/bin/mount".to_owned(), what(unit)?, place];
     words.extend(flag("SloppyOptions").then(|| "-s".to_owned()));
     words.extend(flag("ReadWriteOnly").then(|| "-w".to_owned()));
     if let Some(kind) = settings.text("Type").filter(|it| !it.is_empty()) {
@@ -158,7 +164,7 @@ pub(crate) fn is_there(name: &UnitName, unit: Option<&Unit>) -> Option<bool> {
     match name.kind() {
         UnitType::Mount => {
             let place = unit.and_then(place).or_else(|| unescape_path(name.stem()));
-            Some(place.is_some_and(|it| facts::is_mount_point(&it)))
+            Some(place.is_some_and(|it| automount::is_mounted(Path::new(&it))))
         }
         UnitType::Swap => Some(unit.and_then(what).is_some_and(|it| is_swap(&it))),
         UnitType::Device => Some(device(name).is_some_and(|it| Path::new(&it).exists())),

@@ -1,31 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The units of systemd's own package (and udev's), one by one: which of them the node runs as
-//! they are, which with a change, which it does itself, and which it doesn't run at all. A folder
-//! of ours in front of the package's has what follows from that: what isn't run is masked there,
-//! what is changed has a drop-in there. What an administrator has in `/etc` counts before it. The
-//! page `docs/guide/replacing-systemd.md` has these rows; a test holds it to them.
+//! they are, which it does itself, and which it doesn't run at all. A folder of ours in front of
+//! the package's has what follows from that: what isn't run is masked there. What an administrator
+//! has in `/etc` counts before it. The page `docs/guide/replacing-systemd.md` has these rows; a
+//! test holds it to them.
 
 use units::files::{Entry, Kind};
 
 /// The name of the folder in the load path. It is no folder of the machine.
 pub const ROWS: &str = "/@aurae/rows";
-/// The file name of drop-ins.
-const DROP_IN: &str = "50-aurae.conf";
 
 /// What becomes of a unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum How {
     /// It runs as its file says.
     AsItIs,
-    /// It runs, with this drop-in.
-    With(&'static str),
     /// The node does it: the unit is masked.
     Native,
     /// Nobody does it: the unit is masked.
     Masked,
 }
 
-use How::{AsItIs, Masked, Native, With};
+use How::{AsItIs, Masked, Native};
 
 /// Units, what becomes of them, and why.
 struct Row(&'static [&'static str], How, &'static str);
@@ -66,8 +62,8 @@ const ROWS_OF_SYSTEMD: &[Row] = &[
     ),
     Row(
         &["systemd-logind.service"],
-        With("[Service]\nIPAddressDeny=\n"),
-        "sessions are scopes of the daemon's; without `IPAddressDeny=any`, which is not honoured",
+        AsItIs,
+        "sessions are scopes of the daemon's",
     ),
     Row(
         &["user-runtime-dir@.service"],
@@ -81,11 +77,6 @@ const ROWS_OF_SYSTEMD: &[Row] = &[
          users have sessions, and no units",
     ),
     Row(
-        &["proc-sys-fs-binfmt_misc.automount"],
-        Masked,
-        "automounts are not run; `systemd-binfmt` mounts it where formats are set up",
-    ),
-    Row(
         &[
             "systemd-poweroff.service",
             "systemd-reboot.service",
@@ -97,35 +88,26 @@ const ROWS_OF_SYSTEMD: &[Row] = &[
         "PID 1 ends the machine: `systemctl poweroff`, `aurae node shutdown`; kexec is not done",
     ),
     Row(
-        &["systemd-udevd.service"],
-        With("[Service]\nIPAddressDeny=\n"),
-        "udev's daemon, by its own sockets; without `IPAddressDeny=any`, which is not honoured",
-    ),
-    Row(
-        &["serial-getty@.service"],
-        With(
-            "[Service]\nExecStart=\nExecStart=-/sbin/agetty -o '-p -- \\\\u' --keep-baud \
-             115200,57600,38400,9600 %I vt220\n",
-        ),
-        "agetty opens its terminal itself, since `StandardInput=tty` is not honoured",
-    ),
-    Row(
-        &["getty@.service"],
-        With(
-            "[Service]\nExecStart=\nExecStart=-/sbin/agetty -o '-p -- \\\\u' --noclear %I linux\n",
-        ),
-        "as `serial-getty@`",
+        &[
+            "getty@.service",
+            "serial-getty@.service",
+            "console-getty.service",
+            "container-getty@.service",
+        ],
+        AsItIs,
+        "their terminal is reset, hung up and handed over as the unit says",
     ),
     Row(
         &[
+            "systemd-udevd.service",
             "systemd-udevd-control.socket",
             "systemd-udevd-kernel.socket",
             "systemd-udev-trigger.service",
             "systemd-udev-settle.service",
         ],
         AsItIs,
-        "devices are announced by udev's own programs; `SYSTEMD_WANTS=` of its rules starts \
-         nothing",
+        "the daemon listens to udev's events as systemd does: `SYSTEMD_WANTS=`, `SYSTEMD_READY=`, \
+         `SYSTEMD_ALIAS=` of its rules count",
     ),
     Row(
         &[
@@ -174,9 +156,10 @@ const ROWS_OF_SYSTEMD: &[Row] = &[
             "sys-kernel-debug.mount",
             "sys-kernel-tracing.mount",
             "proc-sys-fs-binfmt_misc.mount",
+            "proc-sys-fs-binfmt_misc.automount",
         ],
         AsItIs,
-        "mount units",
+        "mount units, and an automount",
     ),
     Row(
         &["syslog.socket"],
@@ -191,17 +174,17 @@ const ROWS_OF_SYSTEMD: &[Row] = &[
             "systemd-ask-password-wall.service",
         ],
         AsItIs,
-        "the paths wait; a terminal for the question is not given (`StandardInput=tty`)",
+        "their programs ask on the console; nothing of ours asks for a password",
     ),
     Row(
         &["emergency.service", "rescue.service", "debug-shell.service"],
         AsItIs,
-        "`StandardInput=tty` is not honoured: `sulogin` looks for the console by itself",
+        "`sulogin` on the console, which is taken from whoever has it (`tty-force`)",
     ),
     Row(
         &["systemd-networkd.service", "systemd-networkd.socket"],
         AsItIs,
-        "off unless enabled; `IPAddressDeny=` and the like keep what has them from being started",
+        "off unless enabled",
     ),
     Row(
         &[
@@ -209,8 +192,8 @@ const ROWS_OF_SYSTEMD: &[Row] = &[
             "systemd-localed.service",
             "systemd-timedated.service",
         ],
-        With("[Service]\nIPAddressDeny=\n"),
-        "the bus starts them when somebody calls; without `IPAddressDeny=any`",
+        AsItIs,
+        "the bus starts them when somebody calls",
     ),
 ];
 
@@ -230,15 +213,6 @@ pub(crate) fn why(path: &str) -> Option<&'static str> {
 /// The text at a path of the folder; an empty one masks.
 pub(crate) fn read(path: &str) -> Option<String> {
     let name = path.strip_prefix(ROWS)?.strip_prefix('/')?;
-    if let Some(unit) = name
-        .strip_suffix(DROP_IN)
-        .and_then(|it| it.strip_suffix(".d/"))
-    {
-        return match row(unit)? {
-            With(text) => Some(text.to_owned()),
-            _ => None,
-        };
-    }
     matches!(row(name)?, Native | Masked).then(String::new)
 }
 
@@ -249,19 +223,14 @@ pub(crate) fn list(folder: &str) -> Option<Vec<Entry>> {
         name: name.to_owned(),
         kind: Kind::File,
     };
-    if rest.is_empty() {
-        let masked = ROWS_OF_SYSTEMD
-            .iter()
-            .filter(|Row(_, how, _)| matches!(how, Native | Masked));
-        let names = masked.flat_map(|Row(units, ..)| units.iter());
-        return Some(names.map(|it| entry(it)).collect());
+    if !rest.is_empty() {
+        return Some(Vec::new());
     }
-    let unit = rest.strip_prefix('/')?.strip_suffix(".d");
-    let with = unit.and_then(row).is_some_and(|it| matches!(it, With(_)));
-    Some(match with {
-        true => vec![entry(DROP_IN)],
-        false => Vec::new(),
-    })
+    let masked = ROWS_OF_SYSTEMD
+        .iter()
+        .filter(|Row(_, how, _)| matches!(how, Native | Masked));
+    let names = masked.flat_map(|Row(units, ..)| units.iter());
+    Some(names.map(|it| entry(it)).collect())
 }
 
 #[cfg(test)]
@@ -282,7 +251,6 @@ mod tests {
             let units: Vec<String> = units.iter().map(|it| format!("`{it}`")).collect();
             let how = match how {
                 AsItIs => "as it is",
-                With(_) => "with a drop-in",
                 Native => "native",
                 Masked => "not run",
             };
@@ -313,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn no_unit_has_two_rows_and_every_drop_in_can_be_read() {
+    fn no_unit_has_two_rows_and_every_one_has_a_name() {
         let mut all: Vec<&str> = ROWS_OF_SYSTEMD
             .iter()
             .flat_map(|it| it.0.to_vec())
@@ -328,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_masks_or_changes_what_the_package_has_and_etc_counts_before() {
+    fn a_row_masks_what_the_package_has_and_etc_counts_before() {
         let top = std::env::temp_dir().join(format!("aurae-rows-{}", std::process::id()));
         let folder = |name: &str| top.join(name).display().to_string();
         let (etc, lib) = (folder("etc"), folder("lib"));
@@ -336,12 +304,11 @@ mod tests {
             std::fs::create_dir_all(path).unwrap();
         }
         let own = "[Service]\nExecStart=/bin/own\n";
-        let text = "[Service]\nExecStart=/bin/x - y\nIPAddressDeny=any\n";
+        let text = "[Service]\nExecStart=/bin/x - y\n";
         for name in [
             "systemd-udevd.service",
             "user@.service",
             "systemd-initctl.service",
-            "serial-getty@.service",
         ] {
             std::fs::write(format!("{lib}/{name}"), text).unwrap();
         }
@@ -359,16 +326,7 @@ mod tests {
         let user = load("user@1000.service").masked.unwrap();
         assert!(why(&user).unwrap().contains("sessions"), "{user}");
         assert!(load("systemd-initctl.service").masked.is_none());
-        let udevd = load("systemd-udevd.service");
-        assert_eq!(udevd.settings.get("IPAddressDeny"), None);
-        let getty = load("serial-getty@ttyS0.service");
-        let command = &getty.settings.commands("ExecStart")[0];
-        assert_eq!(getty.settings.commands("ExecStart").len(), 1);
-        assert!(command.arguments.contains(&"ttyS0".to_owned()), "{command}");
-        assert!(
-            command.arguments.contains(&"-p -- \\u".to_owned()),
-            "{command}"
-        );
+        assert!(load("systemd-udevd.service").masked.is_none());
         std::fs::remove_dir_all(top).unwrap();
     }
 }

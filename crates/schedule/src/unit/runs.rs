@@ -364,7 +364,7 @@ pub(crate) fn status_of(error: &Error) -> Option<u8> {
             "sandbox.filter" => 228,
             "sandbox.label" => 231,
             "sandbox.memory" => 242,
-            "sandbox.devices" => 245,
+            "sandbox.devices" | "sandbox.networks" => 245,
             _ => 226,
         }),
         Reason::ProgramNotFound | Reason::ProgramNotExecutable => Some(203),

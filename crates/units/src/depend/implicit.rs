@@ -35,15 +35,14 @@ impl Collected<'_> {
     }
 }
 
-/// The dependencies of a unit that follow from its type and settings. `others` are the units among
-/// which it is: mounts and sockets are looked for there.
-pub fn implicit(unit: &Unit, others: &[&Unit]) -> Vec<Edge> {
+/// The dependencies of a unit that follow from its type and settings. Those on mounts on its way
+/// depend on which there are: [`mounts_on_the_way`].
+pub fn implicit(unit: &Unit) -> Vec<Edge> {
     let mut edges = Collected {
         unit,
         edges: Vec::new(),
     };
     slices(&mut edges);
-    mounts(&mut edges, others);
     executed(&mut edges);
     match unit.kind() {
         UnitType::Service => service(&mut edges),
@@ -160,26 +159,13 @@ fn needed_paths(unit: &Unit) -> Vec<String> {
     paths
 }
 
-/// The mount units of which there may be some on the way to what a unit needs: to be loaded with it
-/// where they have files.
+/// The mount units of which there may be some on the way to what a unit needs. Those that there are
+/// it requires, and follows (systemd.unit(5), `RequiresMountsFor=`).
 pub fn mounts_on_the_way(unit: &Unit) -> BTreeSet<UnitName> {
     let paths = needed_paths(unit);
     let prefixes = paths.iter().flat_map(|path| prefixes(path));
     let mounts = prefixes.filter_map(|it| of_path(&it, UnitType::Mount));
     mounts.filter(|it| *it != unit.id).collect()
-}
-
-/// systemd.unit(5), RequiresMountsFor=: requires and follows every mount on the way to a path.
-fn mounts(edges: &mut Collected<'_>, others: &[&Unit]) {
-    let known: BTreeSet<&UnitName> = others.iter().flat_map(|it| it.names.iter()).collect();
-    for path in needed_paths(edges.unit) {
-        for prefix in prefixes(&path) {
-            let mount = of_path(&prefix, UnitType::Mount);
-            if let Some(mount) = mount.filter(|it| known.contains(it)) {
-                edges.to(&[Requires, After], &mount);
-            }
-        }
-    }
 }
 
 /// The mount point of a mount or automount.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Dependencies of each type, as the manual's pages list them.
 
+use std::sync::Arc;
+
 use super::*;
 use crate::calendar::zones::UtcOnly;
 use crate::specifier::NoHost;
@@ -14,11 +16,15 @@ fn unit(name: &str, text: &str) -> Unit {
 /// What a unit is given by its type, sorted, as `Kind name`.
 fn given(name: &str, text: &str, others: &[&Unit]) -> Vec<String> {
     let unit = unit(name, text);
-    let edges = implicit(&unit, others);
-    let mut shown: Vec<String> = edges
-        .iter()
-        .map(|it| format!("{:?} {}", it.kind, it.to))
-        .collect();
+    let id = unit.id.clone();
+    let graph = Graph::of(others.iter().copied().chain([&unit]));
+    let kinds = implicit(&unit).into_iter().map(|it| it.kind);
+    let kinds = kinds.chain([Dependency::Requires, Dependency::After]);
+    let shown = kinds.flat_map(|kind| {
+        let found = graph.on(&id, kind);
+        found.into_iter().map(move |it| format!("{kind:?} {it}"))
+    });
+    let mut shown: Vec<String> = shown.collect();
     shown.sort();
     shown.dedup();
     shown
@@ -162,4 +168,40 @@ fn an_edge_to_another_name_is_one_to_the_unit() {
     );
     let graph = Graph::of([&a, &b]);
     assert!(graph.has(Dependency::Requires, &b.id, &a.id));
+}
+
+/// A unit that comes later is among the others as if it had been there from the beginning: by its
+/// other names, with its mounts, and in the order of targets; one that goes leaves nothing.
+#[test]
+fn units_come_and_go_one_by_one() {
+    let mut alias = unit("a.service", "[Service]\nExecStart=/x\n");
+    alias
+        .names
+        .insert(UnitName::parse("other.service").unwrap());
+    let all = [
+        unit("x.target", "[Unit]\nWants=other.service b.service\n"),
+        unit(
+            "b.service",
+            "[Unit]\nAfter=other.service\nRequiresMountsFor=/srv/a\n[Service]\nExecStart=/x\n",
+        ),
+        alias,
+        unit("srv.mount", "[Mount]\nWhat=/dev/sda\nWhere=/srv\n"),
+        unit("c.socket", "[Socket]\nListenStream=80\nService=b.service\n"),
+    ];
+    let owns: Vec<Arc<Own>> = all.iter().map(|it| Arc::new(Own::of(it))).collect();
+    let whole = Graph::of(&all);
+    for first in 0..owns.len() {
+        let mut graph = Graph::default();
+        for turn in 0..owns.len() {
+            graph.extend(&owns[(first + turn) % owns.len()..][..1]);
+        }
+        let edges = |graph: &Graph| graph.edges().collect::<Vec<_>>();
+        assert_eq!(edges(&graph), edges(&whole), "from {first} on");
+        graph.extend(&owns[first..][..1]);
+        assert_eq!(edges(&graph), edges(&whole), "{first} again");
+        graph.remove(&all[first].id);
+        let words: Vec<Edge> = edges(&graph);
+        let own = |it: &Edge| it.from == all[first].id && it.kind != Dependency::Before;
+        assert!(!words.iter().any(own), "{first} left {words:?}");
+    }
 }

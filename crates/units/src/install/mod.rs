@@ -36,6 +36,13 @@ pub trait Installs {
     fn install(&self, located: &Located) -> Option<Install>;
 }
 
+/// What links say is enabled, looked up once for many units.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Enabled {
+    persistent: BTreeSet<String>,
+    runtime: BTreeSet<String>,
+}
+
 /// A machine, as these commands see it.
 #[derive(Clone, Copy)]
 pub struct Machine<'a> {
@@ -438,6 +445,19 @@ impl<'a> Machine<'a> {
 
     /// How a unit stands; `None` where it doesn't exist.
     pub fn state(&self, unit: &UnitName) -> Option<State> {
+        self.state_among(unit, &self.enabled())
+    }
+
+    /// What is enabled in both folders.
+    pub fn enabled(&self) -> Enabled {
+        Enabled {
+            persistent: self.linked_in(self.folders.0),
+            runtime: self.linked_in(self.folders.1),
+        }
+    }
+
+    /// How a unit stands, where it is known what is enabled.
+    pub fn state_among(&self, unit: &UnitName, enabled: &Enabled) -> Option<State> {
         let located = self.catalog.locate(unit)?;
         if let Some(path) = &located.masked {
             let runtime = path.starts_with("/run/") || path.starts_with(self.folders.1);
@@ -457,11 +477,11 @@ impl<'a> Machine<'a> {
         if fragment.starts_with("/run/systemd/transient/") {
             return Some(State::Transient);
         }
-        for (folder, state) in [
-            (self.folders.0, State::Enabled),
-            (self.folders.1, State::EnabledRuntime),
+        for (linked, state) in [
+            (&enabled.persistent, State::Enabled),
+            (&enabled.runtime, State::EnabledRuntime),
         ] {
-            if self.is_linked_in(folder, &located.id) {
+            if linked.contains(located.id.as_str()) {
                 return Some(state);
             }
         }
@@ -481,18 +501,21 @@ impl<'a> Machine<'a> {
         })
     }
 
-    fn is_linked_in(&self, folder: &str, id: &UnitName) -> bool {
-        self.links_in(folder).iter().any(|(path, target)| {
-            let same = base(path) == id.as_str();
-            let in_folder = path
-                .strip_prefix(folder)
-                .is_some_and(|it| it.matches('/').count() == 1);
-            if in_folder {
-                !same && base(&resolve(path, target)) == id.as_str()
-            } else {
-                same
+    /// The units that links of a folder enable: by another name in it, or in what is beside units.
+    fn linked_in(&self, folder: &str) -> BTreeSet<String> {
+        let named = |(path, target): (String, String)| {
+            let rest = path.strip_prefix(folder);
+            let in_folder = rest.is_some_and(|it| it.matches('/').count() == 1);
+            if !in_folder {
+                return Some(base(&path).to_owned());
             }
-        })
+            let target = resolve(&path, &target);
+            (base(&path) != base(&target)).then(|| base(&target).to_owned())
+        };
+        self.links_in(folder)
+            .into_iter()
+            .filter_map(named)
+            .collect()
     }
 }
 

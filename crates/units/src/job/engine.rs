@@ -8,7 +8,7 @@
 //!               +---- restart: stopped, now a start
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::order::awaited;
 use super::transaction::{Mode, Refusal, Transaction};
@@ -88,10 +88,19 @@ pub struct Ended {
 }
 
 /// All jobs; a unit has one at most.
+///
+/// A job that may not begin is watched over by one of those that it waits for, and is looked at
+/// again when that has ended or become another: among hundreds of jobs few are looked at in a turn.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Engine {
     jobs: BTreeMap<UnitName, Job>,
     last: u64,
+    /// Waiting jobs that are to be looked at.
+    open: BTreeSet<UnitName>,
+    /// By a unit the waiting ones that its job holds up.
+    held: BTreeMap<UnitName, BTreeSet<UnitName>>,
+    /// Units whose jobs are others than when this was taken last.
+    changed: BTreeSet<UnitName>,
 }
 
 impl Engine {
@@ -104,7 +113,37 @@ impl Engine {
             progress,
             stays,
         };
-        self.jobs.entry(unit).or_insert(job);
+        if !self.jobs.contains_key(&unit) {
+            self.put(&unit, job);
+        }
+    }
+
+    fn put(&mut self, unit: &UnitName, job: Job) {
+        self.jobs.insert(unit.clone(), job);
+        self.moved(unit);
+    }
+
+    /// The job of a unit is another: it is looked at, and so is what it has held up.
+    fn moved(&mut self, unit: &UnitName) {
+        self.changed.insert(unit.clone());
+        self.open.insert(unit.clone());
+        self.open.extend(self.held.remove(unit).unwrap_or_default());
+    }
+
+    /// The order of units is another than it was: all jobs are looked at.
+    pub fn reordered(&mut self) {
+        self.held.clear();
+        self.open = self.jobs.keys().cloned().collect();
+    }
+
+    /// The units whose jobs have come, gone or become others since this was asked last.
+    pub fn take_changed(&mut self) -> BTreeSet<UnitName> {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// Whether there are any.
+    pub fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
     }
 
     /// The job of a unit.
@@ -161,7 +200,7 @@ impl Engine {
                     (old.kind, old.progress) = (kind, Progress::Waiting);
                 }
                 old.stays |= stays;
-                self.jobs.insert(planned.unit.clone(), old);
+                self.put(&planned.unit, old);
                 continue;
             }
             ended.extend(self.remove(&planned.unit, Ending::Cancelled));
@@ -172,13 +211,14 @@ impl Engine {
                 progress: Progress::Waiting,
                 stays,
             };
-            self.jobs.insert(planned.unit.clone(), job);
+            self.put(&planned.unit, job);
         }
         Ok(ended)
     }
 
     fn remove(&mut self, unit: &UnitName, ending: Ending) -> Option<Ended> {
         let job = self.jobs.remove(unit)?;
+        self.moved(unit);
         Some(Ended {
             unit: unit.clone(),
             id: job.id,
@@ -189,26 +229,38 @@ impl Engine {
 
     /// The units whose jobs may begin: they wait for no other job, and a start not for its own unit
     /// to be down.
-    pub fn ready(&self, world: &dyn World) -> Vec<UnitName> {
+    pub fn ready(&mut self, world: &dyn World) -> Vec<UnitName> {
         let graph = world.graph();
-        let job = |unit: &UnitName| self.jobs.get(unit).map(|it| it.kind);
-        let waiting = self
-            .jobs
-            .iter()
-            .filter(|(_, job)| job.progress == Progress::Waiting);
-        waiting
-            .filter(|(unit, own)| {
-                own.kind != JobType::Start || world.activity(unit) != Activity::Deactivating
-            })
-            .filter(|(unit, own)| awaited(graph, unit, own.kind, &job).is_empty())
-            .map(|(unit, _)| unit.clone())
-            .collect()
+        let jobs = &self.jobs;
+        let kind = |unit: &UnitName| jobs.get(unit).map(|it| it.kind);
+        let (mut ready, mut open) = (Vec::new(), BTreeSet::new());
+        for unit in std::mem::take(&mut self.open) {
+            let Some(own) = jobs
+                .get(&unit)
+                .filter(|it| it.progress == Progress::Waiting)
+            else {
+                continue;
+            };
+            let other = awaited(graph, &unit, own.kind, &kind).next();
+            if let Some(other) = other {
+                self.held.entry(other.clone()).or_default().insert(unit);
+                continue;
+            }
+            let goes_down = world.activity(&unit) == Activity::Deactivating;
+            if own.kind != JobType::Start || !goes_down {
+                ready.push(unit.clone());
+            }
+            // Looked at until it has begun.
+            open.insert(unit);
+        }
+        self.open = open;
+        ready
     }
 
     /// Begins the job of a unit. Where there is nothing to do it has ended, and what follows has
     /// happened.
     pub fn begin(&mut self, unit: &UnitName, world: &dyn World) -> (Action, Vec<Ended>) {
-        let Some(job) = self.jobs.get_mut(unit) else {
+        let Some(mut job) = self.jobs.get(unit).copied() else {
             return (Action::Nothing, Vec::new());
         };
         let activity = world.activity(unit);
@@ -236,25 +288,28 @@ impl Engine {
             JobType::Reload => Action::Reload,
         };
         job.progress = Progress::Running;
+        self.put(unit, job);
         (action, Vec::new())
     }
 
     /// A job that was begun and can't be done now waits again.
     pub fn put_back(&mut self, unit: &UnitName) {
-        if let Some(job) = self.jobs.get_mut(unit) {
+        if let Some(mut job) = self.jobs.get(unit).copied() {
             job.progress = Progress::Waiting;
+            self.put(unit, job);
         }
     }
 
     /// The job of a unit has ended. Jobs that need it fail with it; a restart whose stop is done
     /// becomes a start.
     pub fn end(&mut self, unit: &UnitName, ending: Ending, world: &dyn World) -> Vec<Ended> {
-        if let Some(job) = self.jobs.get_mut(unit)
+        if let Some(mut job) = self.jobs.get(unit).copied()
             && job.kind == JobType::Restart
             && job.progress == Progress::Running
             && !ending.is_failure()
         {
             (job.kind, job.progress) = (JobType::Start, Progress::Waiting);
+            self.put(unit, job);
             return Vec::new();
         }
         let mut all = Vec::new();

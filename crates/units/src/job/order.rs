@@ -13,22 +13,15 @@ pub(super) const fn earlier_waits(later: JobType) -> bool {
 }
 
 /// The units for whose jobs the job of a unit waits. `job` says which job a unit has.
-pub(super) fn awaited(
-    graph: &Graph,
+pub(super) fn awaited<'a>(
+    graph: &'a Graph,
     unit: &UnitName,
     own: JobType,
-    job: &dyn Fn(&UnitName) -> Option<JobType>,
-) -> Vec<UnitName> {
-    let mut found = Vec::new();
-    if !earlier_waits(own) {
-        let earlier = graph.on(unit, Dependency::After);
-        found.extend(earlier.into_iter().filter(|it| job(it).is_some()));
-    }
-    let later = graph.on(unit, Dependency::Before);
-    found.extend(
-        later
-            .into_iter()
-            .filter(|it| job(it).is_some_and(earlier_waits)),
-    );
-    found
+    job: &'a dyn Fn(&UnitName) -> Option<JobType>,
+) -> impl Iterator<Item = &'a UnitName> + use<'a> {
+    let earlier = (!earlier_waits(own)).then(|| graph.each_on(unit, Dependency::After));
+    let earlier = earlier.into_iter().flatten();
+    let later = graph.each_on(unit, Dependency::Before);
+    let earlier = earlier.filter(|it| job(it).is_some());
+    earlier.chain(later.filter(|it| job(it).is_some_and(earlier_waits)))
 }

@@ -175,7 +175,8 @@ fn a_reload_goes_on_to_what_is_active() {
 #[test]
 fn an_isolation_stops_the_rest() {
     // systemctl(1), isolate.
-    let text = "x.target Requires b\nb is active\nc is active\nd is active\nd is kept";
+    let text = "x.target Requires b\nb is active\nc is active\nd is active\nd is kept\n\
+        b Wants e\ne is active";
     let transaction = planned(&world(text), "x.target", JobType::Start, Mode::Isolate).unwrap();
     assert_eq!(jobs(&transaction), ["c/stop", "x.target/start"]);
     let refused = planned(&world(""), "a", JobType::Start, Mode::Isolate).unwrap_err();
@@ -419,4 +420,43 @@ proptest! {
             run(&mut engine, &mut world, &[]);
         }
     }
+}
+
+/// systemd.unit(5): what is up already isn't started again, and what it wants isn't either; what is
+/// asked for is looked at with all it needs, though it is up.
+#[test]
+fn what_is_up_pulls_nothing_in() {
+    let text = "a Requires b\nb Wants c\nb Requires d\nc Requires e";
+    let mut up = world(text);
+    for name in ["b.service", "d.service"] {
+        up.activity
+            .insert(UnitName::parse(name).unwrap(), Activity::Active);
+    }
+    let transaction = planned(&up, "a", JobType::Start, Mode::Replace).unwrap();
+    assert_eq!(jobs(&transaction), ["a/start"]);
+    let asked = planned(&up, "b", JobType::Start, Mode::Replace).unwrap();
+    assert_eq!(jobs(&asked), ["b/start", "c/start", "e/start"]);
+}
+
+/// Each job is looked at when what it waits for has moved, and begins at last.
+#[test]
+fn jobs_are_looked_at_when_something_has_moved() {
+    let text = "a Requires b\na After b\nb Requires c\nb After c\nd After a\na Wants d";
+    let world = world(text);
+    let unit = |name: &str| UnitName::parse(&format!("{name}.service")).unwrap();
+    let mut engine = Engine::default();
+    let transaction = planned(&world, "a", JobType::Start, Mode::Replace).unwrap();
+    engine.install(&transaction, &world).unwrap();
+    for name in ["c", "b", "a", "d"] {
+        assert_eq!(engine.ready(&world), [unit(name)]);
+        engine.begin(&unit(name), &world);
+        assert_eq!(engine.ready(&world), []);
+        engine.reordered();
+        assert_eq!(engine.ready(&world), []);
+        engine.end(&unit(name), Ending::Done, &world);
+    }
+    assert!(engine.is_empty());
+    let changed: Vec<UnitName> = engine.take_changed().into_iter().collect();
+    assert_eq!(changed, ["a", "b", "c", "d"].map(unit));
+    assert!(engine.take_changed().is_empty());
 }

@@ -30,6 +30,7 @@ pub fn plan(
         nodes: Vec::new(),
         by_unit: BTreeMap::new(),
         notes: Vec::new(),
+        isolates: mode == Mode::Isolate,
     };
     let alone = matches!(mode, Mode::IgnoreDependencies | Mode::IgnoreRequirements);
     draft.pull(unit, kind, alone)?;
@@ -90,6 +91,7 @@ struct Draft<'a> {
     nodes: Vec<Node>,
     by_unit: BTreeMap<UnitName, Vec<usize>>,
     notes: Vec<Note>,
+    isolates: bool,
 }
 
 /// The job that was asked for.
@@ -112,7 +114,10 @@ impl Draft<'_> {
             for pulled in pulled_in(self.world, &node.planned) {
                 let by = Some((subject, pulled.needed));
                 match self.add(&pulled.unit, pulled.kind, by, pulled.conflict) {
-                    Ok((index, true)) => todo.push(index),
+                    // What has nothing to do goes again, with what it alone has pulled in: among
+                    // many units that are up a start costs what it needs itself. An isolation
+                    // keeps what that needs.
+                    Ok((index, true)) if self.isolates || !self.is_idle(index) => todo.push(index),
                     Ok(_) => {}
                     Err(problem) if !pulled.needed => {
                         self.notes
@@ -130,6 +135,13 @@ impl Draft<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether a job that somebody has pulled in has nothing to do.
+    fn is_idle(&self, index: usize) -> bool {
+        let job = self.node(index).map(|it| &it.planned);
+        let done = |it: &Planned| is_redundant(it.kind, self.world.activity(&it.unit));
+        index != ANCHOR && job.is_none_or(done)
     }
 
     /// Adds a job or finds it; whether it is new.
@@ -346,7 +358,7 @@ impl Draft<'_> {
                         return Some(way.into_iter().skip(at).map(|(it, _)| it).collect());
                     }
                     if let Some(own) = job(&unit).filter(|_| !done.contains(&unit)) {
-                        let waits = awaited(graph, &unit, own, job);
+                        let waits = awaited(graph, &unit, own, job).cloned().collect();
                         way.push((unit, waits));
                     }
                 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Every name of a unit that the folders have, and what is behind it: a file, nothing (masked), or
-//! another name (an alias).
+//! another name (an alias); and the folders beside units (`NAME.d`, `NAME.wants`). Each folder is
+//! listed once; what is asked afterwards is looked up, however many units there are.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::files::{Files, Kind, base, resolve};
+use crate::files::{Files, Kind, Stamp, base, resolve};
 use crate::finding::{Finding, Findings, Position, Severity};
 use crate::name::UnitName;
 
@@ -35,6 +36,12 @@ pub struct Catalog {
     /// The folders, first one first.
     pub folders: Vec<String>,
     names: BTreeMap<UnitName, Source>,
+    /// The names that are links to a unit.
+    aliases: BTreeMap<UnitName, Vec<UnitName>>,
+    /// Folders beside units, `ssh.service.d`: in which of `folders` there is one.
+    beside: BTreeMap<String, Vec<usize>>,
+    /// The folders as they were when they were listed.
+    stamps: Vec<Option<Stamp>>,
     /// What is wrong with links.
     pub findings: Findings,
 }
@@ -59,10 +66,16 @@ impl Catalog {
             folders: folders.iter().map(|it| (*it).to_owned()).collect(),
             ..Catalog::default()
         };
-        for folder in folders {
+        for (index, folder) in folders.iter().enumerate() {
+            // Before it is listed: what comes meanwhile makes it another.
+            catalog.stamps.push(files.stamp(folder));
             let mut entries = files.list(folder);
             entries.sort_by(|one, other| one.name.cmp(&other.name));
             for entry in entries {
+                if entry.kind != Kind::File && is_beside(&entry.name) {
+                    catalog.beside.entry(entry.name).or_default().push(index);
+                    continue;
+                }
                 let Ok(name) = UnitName::parse(&entry.name) else {
                     continue;
                 };
@@ -77,6 +90,10 @@ impl Catalog {
                     return catalog;
                 }
                 if let Some(source) = catalog.source(files, &name, path, entry.kind) {
+                    if let Source::Alias { target, .. } = &source {
+                        let aliases = catalog.aliases.entry(target.clone()).or_default();
+                        aliases.push(name.clone());
+                    }
                     catalog.names.insert(name, source);
                 }
             }
@@ -134,70 +151,102 @@ impl Catalog {
         self.names.iter()
     }
 
-    /// The unit that a name means. `None`: no file has that name, nor one of its template's.
-    pub fn locate(&self, name: &UnitName) -> Option<Located> {
+    /// Whether the folders are as they were when they were listed: nothing has come or gone.
+    pub fn is_current(&self, files: &dyn Files) -> bool {
+        let mut stamps = self.folders.iter().zip(&self.stamps);
+        stamps.all(|(folder, was)| match (was, files.stamp(folder)) {
+            (Some(was), Some(is)) => was.holds(&is),
+            (None, None) => true,
+            _ => false,
+        })
+    }
+
+    /// The folders of that name beside units, with their places in the load path.
+    pub fn beside(&self, name: &str) -> impl Iterator<Item = (usize, String)> {
+        let found = self.beside.get(name).into_iter().flatten();
+        found.filter_map(move |index| {
+            let folder = self.folders.get(*index)?;
+            Some((*index, format!("{folder}/{name}")))
+        })
+    }
+
+    /// What is behind a name, and the name of its own that this has.
+    fn resolved(&self, name: &UnitName) -> Option<(UnitName, &Source)> {
         let mut id = name.clone();
         for _ in 0..MOST_ALIASES {
             let by_template = || self.names.get(&id.template()?);
             let source = self.names.get(&id).or_else(by_template)?;
-            let (fragment, masked) = match source {
-                Source::File(path) => (Some(path.clone()), None),
-                Source::Masked(path) => (None, Some(path.clone())),
-                Source::Alias { target, .. } => {
-                    let instance = id.instance().unwrap_or("");
-                    id = match target.is_template() {
-                        true => target.instantiated(instance)?,
-                        false => target.clone(),
-                    };
-                    continue;
-                }
+            let Source::Alias { target, .. } = source else {
+                return Some((id, source));
             };
-            let names = self.aliases(&id);
-            return Some(Located {
-                names,
-                id,
-                fragment,
-                masked,
-            });
+            let instance = id.instance().unwrap_or("");
+            id = match target.is_template() {
+                true => target.instantiated(instance)?,
+                false => target.clone(),
+            };
         }
         None
     }
 
+    /// Whether a name means a unit.
+    pub fn has(&self, name: &UnitName) -> bool {
+        self.resolved(name).is_some()
+    }
+
+    /// The unit that a name means. `None`: no file has that name, nor one of its template's.
+    pub fn locate(&self, name: &UnitName) -> Option<Located> {
+        let (id, source) = self.resolved(name)?;
+        let (fragment, masked) = match source {
+            Source::Masked(path) => (None, Some(path.clone())),
+            Source::File(path) => (Some(path.clone()), None),
+            Source::Alias { .. } => return None,
+        };
+        let names = self.names_of(&id);
+        Some(Located {
+            names,
+            id,
+            fragment,
+            masked,
+        })
+    }
+
     /// The names that lead to a unit, and its own.
-    fn aliases(&self, id: &UnitName) -> BTreeSet<UnitName> {
+    fn names_of(&self, id: &UnitName) -> BTreeSet<UnitName> {
         let mut names = BTreeSet::from([id.clone()]);
-        // Once more for each alias of an alias.
-        for _ in 0..MOST_ALIASES {
-            let before = names.len();
-            for (name, source) in &self.names {
-                let Source::Alias { target, .. } = source else {
-                    continue;
-                };
-                if names.contains(target) {
-                    names.insert(name.clone());
+        let mut todo = vec![id.clone()];
+        while let Some(target) = todo.pop() {
+            let direct = self.aliases.get(&target).into_iter().flatten().cloned();
+            let template = target.template();
+            let of_template = template.and_then(|it| self.aliases.get(&it));
+            let instance = target.instance().unwrap_or("");
+            let made = of_template.into_iter().flatten();
+            // A link to a template: from a template for every instance, from an instance for one.
+            let made = made.filter_map(|alias| match alias.is_template() {
+                true => alias.instantiated(instance),
+                false => Some(alias.clone()).filter(|it| it.instance() == Some(instance)),
+            });
+            for name in direct.chain(made) {
+                if names.insert(name.clone()) {
+                    todo.push(name);
                 }
-                if target.is_template() && name.is_template() {
-                    let instance = id.instance().unwrap_or("");
-                    let same = target.instantiated(instance);
-                    if same.is_some_and(|it| names.contains(&it)) {
-                        names.extend(name.instantiated(instance));
-                    }
-                }
-            }
-            if names.len() == before {
-                break;
             }
         }
         names
     }
 }
 
-/// An empty file masks, too.
+/// Whether a folder of that name may be one beside a unit.
+fn is_beside(name: &str) -> bool {
+    [".d", ".wants", ".requires", ".upholds"]
+        .iter()
+        .any(|it| name.ends_with(it))
+}
+
+/// An empty file masks, too. One that is gone or can't be read is told when it is loaded.
 fn file(files: &dyn Files, path: String) -> Source {
-    match files.read(&path) {
-        Ok(Some(bytes)) if bytes.is_empty() => Source::Masked(path),
-        // A file that is gone or can't be read is told when it is loaded.
-        _ => Source::File(path),
+    match files.is_empty(&path) {
+        true => Source::Masked(path),
+        false => Source::File(path),
     }
 }
 

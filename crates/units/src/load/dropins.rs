@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::files::{Entry, Files, Kind, base, resolve};
+use crate::load::Catalog;
 use crate::name::UnitName;
 
 /// What the folders that apply to a unit are named after, the most particular first: `a-b@x`, its
@@ -33,7 +34,7 @@ pub fn stems(name: &UnitName) -> Vec<String> {
 /// The drop-ins of a unit with these names, in the order in which they are read: by their file
 /// names, whatever folder they are in. Of two with the same name the one in the earlier folder, and
 /// there in the more particular one, is taken; an empty one takes the other away.
-pub fn find(files: &dyn Files, folders: &[String], names: &[UnitName]) -> Vec<String> {
+pub fn find(files: &dyn Files, catalog: &Catalog, names: &BTreeSet<UnitName>) -> Vec<String> {
     let mut found: BTreeMap<String, String> = BTreeMap::new();
     let mut add = |folder: String| {
         for Entry { name, kind } in files.list(&folder) {
@@ -44,19 +45,28 @@ pub fn find(files: &dyn Files, folders: &[String], names: &[UnitName]) -> Vec<St
         }
     };
     for name in names {
-        for folder in folders {
-            for stem in stems(name) {
-                add(format!("{folder}/{stem}.d"));
-            }
-        }
+        beside(catalog, name, "d").into_iter().for_each(&mut add);
     }
     let kinds: BTreeSet<_> = names.iter().map(UnitName::kind).collect();
     for kind in kinds {
-        for folder in folders {
-            add(format!("{folder}/{kind}.d"));
-        }
+        let name = format!("{kind}.d");
+        let all = catalog.beside(&name);
+        all.map(|(_, folder)| folder).for_each(&mut add);
     }
     found.into_values().collect()
+}
+
+/// The folders that apply to a unit: by load path, and in each the most particular first.
+fn beside(catalog: &Catalog, name: &UnitName, suffix: &str) -> Vec<String> {
+    let stems = stems(name);
+    let named = stems.iter().enumerate().flat_map(|(turn, stem)| {
+        let found: Vec<_> = catalog.beside(&format!("{stem}.{suffix}")).collect();
+        let with_turn = move |(index, path)| (index, turn, path);
+        found.into_iter().map(with_turn)
+    });
+    let mut all: Vec<(usize, usize, String)> = named.collect();
+    all.sort();
+    all.into_iter().map(|(_, _, path)| path).collect()
 }
 
 /// A link in a `.wants` or `.requires` folder.
@@ -70,27 +80,28 @@ pub struct Link {
 
 /// The units in the folders `NAME.SUFFIX` of a unit with these names. The link's own name counts,
 /// not what it leads to; one to `/dev/null` takes away those of later folders.
-pub fn links(files: &dyn Files, folders: &[String], names: &[UnitName], suffix: &str) -> Vec<Link> {
+pub fn links(
+    files: &dyn Files,
+    catalog: &Catalog,
+    names: &BTreeSet<UnitName>,
+    suffix: &str,
+) -> Vec<Link> {
     let mut found: BTreeMap<String, Option<Link>> = BTreeMap::new();
     for name in names {
-        for folder in folders {
-            for stem in stems(name) {
-                let folder = format!("{folder}/{stem}.{suffix}");
-                for Entry { name: entry, kind } in files.list(&folder) {
-                    let path = format!("{folder}/{entry}");
-                    let Ok(unit) = UnitName::parse(&entry) else {
-                        continue;
-                    };
-                    let masked =
-                        matches!(&kind, Kind::Link(to) if resolve(&path, to) == "/dev/null");
-                    // A template there means the instance of the unit around.
-                    let unit = match unit.is_template() {
-                        true => unit.instantiated(name.instance().unwrap_or("")),
-                        false => Some(unit),
-                    };
-                    let link = unit.filter(|_| !masked).map(|unit| Link { path, unit });
-                    found.entry(entry).or_insert(link);
-                }
+        for folder in beside(catalog, name, suffix) {
+            for Entry { name: entry, kind } in files.list(&folder) {
+                let path = format!("{folder}/{entry}");
+                let Ok(unit) = UnitName::parse(&entry) else {
+                    continue;
+                };
+                let masked = matches!(&kind, Kind::Link(to) if resolve(&path, to) == "/dev/null");
+                // A template there means the instance of the unit around.
+                let unit = match unit.is_template() {
+                    true => unit.instantiated(name.instance().unwrap_or("")),
+                    false => Some(unit),
+                };
+                let link = unit.filter(|_| !masked).map(|unit| Link { path, unit });
+                found.entry(entry).or_insert(link);
             }
         }
     }

@@ -13,10 +13,6 @@ fn unit(name: &str) -> UnitName {
     UnitName::parse(name).unwrap()
 }
 
-fn folders() -> Vec<String> {
-    SYSTEM.iter().map(|it| (*it).to_owned()).collect()
-}
-
 #[test]
 fn the_earlier_folder_wins() {
     // systemd.unit(5), "Unit file load path", table 1.
@@ -89,6 +85,9 @@ fn an_instance_is_its_templates() {
     let one = catalog.locate(&unit("autovt@tty1.service")).unwrap();
     assert_eq!(one.id, unit("getty@tty1.service"));
     assert!(one.names.contains(&unit("autovt@tty1.service")));
+    let nine = catalog.locate(&unit("getty@tty9.service")).unwrap();
+    assert!(nine.names.contains(&unit("con@tty9.service")));
+    assert!(!one.names.contains(&unit("con@tty9.service")));
     assert_eq!(
         catalog.locate(&unit("con@tty9.service")).unwrap().id,
         unit("getty@tty9.service")
@@ -141,8 +140,9 @@ fn drop_ins_are_read_by_their_names() {
         .file("/run/systemd/system/service.d/05-all.conf", "x")
         .file("/run/systemd/system/service.d/10-a.conf", "x")
         .file("/run/systemd/system/a.service.d/notes.txt", "x");
+    let catalog = Catalog::read(&files, &SYSTEM);
     assert_eq!(
-        find(&files, &folders(), &[unit("a.service")]),
+        find(&files, &catalog, &[unit("a.service")].into()),
         [
             "/run/systemd/system/service.d/05-all.conf",
             "/lib/systemd/system/a.service.d/10-a.conf",
@@ -167,7 +167,9 @@ fn folders_of_links_add_dependencies() {
             "../cron.service",
         )
         .link("/lib/systemd/system/multi-user.target.wants/README", "/x");
-    let found = links(&files, &folders(), &[unit("multi-user.target")], "wants");
+    let catalog = Catalog::read(&files, &SYSTEM);
+    let names = [unit("multi-user.target")].into();
+    let found = links(&files, &catalog, &names, "wants");
     let units: Vec<&str> = found.iter().map(|it| it.unit.as_str()).collect();
     assert_eq!(units, ["ssh.service"]);
 }

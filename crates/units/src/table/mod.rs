@@ -8,6 +8,9 @@ mod resource;
 mod types;
 mod unit;
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use crate::name::UnitType;
 use crate::value::Kind;
 pub use reference::reference;
@@ -163,17 +166,21 @@ impl Directive {
     }
 }
 
+/// The rows by section and name.
+static INDEX: LazyLock<HashMap<(&str, &str), (Group, &Directive)>> = LazyLock::new(|| {
+    let mut index = HashMap::new();
+    for (group, row) in all() {
+        for section in group.sections() {
+            // The first group that has it counts.
+            index.entry((*section, row.name)).or_insert((group, row));
+        }
+    }
+    index
+});
+
 /// The row of a directive in a section, and its group.
 pub fn find(section: &str, name: &str) -> Option<(Group, &'static Directive)> {
-    let groups = Group::ALL
-        .into_iter()
-        .filter(|it| it.sections().contains(&section));
-    groups
-        .filter_map(|group| {
-            let row = group.rows().iter().find(|row| row.name == name)?;
-            Some((group, row))
-        })
-        .next()
+    INDEX.get(&(section, name)).copied()
 }
 
 /// Every row with its group.

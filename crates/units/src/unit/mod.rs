@@ -80,6 +80,12 @@ impl Loader<'_> {
     /// Loads the unit that a name means. `None`: there is none. Devices, slices and scopes need no
     /// file; a template is loaded as it is, to be looked at.
     pub fn load(&self, name: &UnitName) -> Option<Unit> {
+        Some(self.read(self.outline(name)?))
+    }
+
+    /// What makes up the unit that a name means, and is in no file: its names, its files and the
+    /// links beside it. It has no settings yet.
+    pub fn outline(&self, name: &UnitName) -> Option<Unit> {
         let located = match self.catalog.locate(name) {
             Some(located) => located,
             None if name.kind().needs_no_file() => Located {
@@ -90,28 +96,28 @@ impl Loader<'_> {
             },
             None => return None,
         };
-        Some(self.load_located(located))
-    }
-
-    fn load_located(&self, located: Located) -> Unit {
-        let names: Vec<UnitName> = located.names.iter().cloned().collect();
-        let folders = &self.catalog.folders;
-        let mut unit = Unit {
+        let names = &located.names;
+        let links = |suffix| dropins::links(self.files, self.catalog, names, suffix);
+        let dropins = match &located.masked {
+            Some(_) => Vec::new(),
+            None => dropins::find(self.files, self.catalog, names),
+        };
+        Some(Unit {
+            wants: links("wants"),
+            requires: links("requires"),
+            upholds: links("upholds"),
+            dropins,
             id: located.id,
             names: located.names,
             fragment: located.fragment,
-            dropins: Vec::new(),
             masked: located.masked,
             settings: Settings::default(),
-            wants: dropins::links(self.files, folders, &names, "wants"),
-            requires: dropins::links(self.files, folders, &names, "requires"),
-            upholds: dropins::links(self.files, folders, &names, "upholds"),
             findings: Findings::default(),
-        };
-        if unit.masked.is_some() {
-            return unit;
-        }
-        unit.dropins = dropins::find(self.files, folders, &names);
+        })
+    }
+
+    /// The unit of an outline: its files are read.
+    pub fn read(&self, mut unit: Unit) -> Unit {
         let paths: Vec<String> = unit.fragment.iter().chain(&unit.dropins).cloned().collect();
         for path in paths {
             match self.files.read(&path) {

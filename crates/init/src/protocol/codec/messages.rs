@@ -396,7 +396,15 @@ choice!(ExitHow { 1 Code(code: Plain), 2 Signal { signal: Plain, core: Plain }, 
 choice!(Root { 1 Node, 2 Bare, 3 Image(image: Plain) });
 choice!(Pids { 1 Cell, 2 New, 3 Of(uid: Plain) });
 choice!(Principal { 1 Id(id: Plain), 2 Name(name: Text(NAME)) });
-choice!(OpenHow { 1 Plain, 2 Append, 3 Truncate, 4 Terminal, 5 Same });
+choice!(OpenHow {
+    1 Plain,
+    2 Append,
+    3 Truncate,
+    4 Terminal,
+    5 Same,
+    6 TerminalWhenFree,
+    7 TerminalByForce
+});
 choice!(Keyring { 1 Private, 2 Shared, 3 Inherit });
 choice!(Stdio { 1 Pipes, 2 Terminal { rows: Plain, columns: Plain } });
 choice!(Role { 1 Machine, 2 Container, 3 Service });

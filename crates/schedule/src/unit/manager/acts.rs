@@ -25,6 +25,9 @@ use crate::unit::scope;
 use crate::unit::steps::service::{Effect, Event, IDLE, Start, Sub};
 use crate::unit::steps::{End, Outcome, Phase, Role, Step, limit, timer};
 
+/// What waits for the machine to be on a network (systemd.special(7)).
+const ONLINE: &str = "network-online.target";
+
 /// 64 random bits.
 fn random() -> u64 {
     let mut bits = [0; 8];
@@ -52,6 +55,10 @@ impl Manager {
             return;
         }
         self.checking.insert(unit.clone());
+        let all = ["Conditions", "Asserts"].map(|field| settings.conditions(field).is_empty());
+        if all == [true, true] {
+            return self.checked(unit, Verdict::Holds, Verdict::Holds);
+        }
         let unit = unit.clone();
         self.jobs.spawn(async move {
             let name = unit.clone();
@@ -125,7 +132,11 @@ impl Manager {
             }
             Happened::OutOfMemory(unit, activation) => self.out_of_memory(&unit, activation),
             Happened::Mounts => self.mounts_changed(),
+            Happened::Devices => self.devices_spoke(),
+            Happened::AllDevices(all) => self.devices_were_read(all),
+            Happened::Online(unit, words) => self.network_came(&unit, words),
             Happened::Device(unit, words) => self.device_came(&unit, words),
+            Happened::Automount(told) => self.automount_told(told),
             Happened::Trigger(happened) => self.triggered(happened),
             Happened::Scope(unit, made) => self.scope_happened(&unit, made),
             Happened::Nothing => {}
@@ -173,7 +184,14 @@ impl Manager {
         self.known.live_mut(unit).words = words;
     }
 
-    fn ended(&mut self, run: &Run, end: End) {
+    pub(super) fn ended(&mut self, run: &Run, end: End) {
+        if self.is_now(run) && !self.moves(run, end) {
+            self.ended_here(run, end);
+        }
+    }
+
+    /// The same, when all of it is done.
+    pub(super) fn ended_here(&mut self, run: &Run, end: End) {
         if !self.is_now(run) {
             return;
         }
@@ -237,6 +255,9 @@ impl Manager {
         if unit.kind() == UnitType::Device && self.is_there(unit) != Some(true) {
             return self.await_device(unit);
         }
+        if unit.as_str() == ONLINE && self.power.is_machine {
+            return self.await_network(unit);
+        }
         let live = self.known.live_mut(unit);
         live.failed = None;
         live.words.clear();
@@ -269,6 +290,9 @@ impl Manager {
             Machine::Scope(_) => {
                 live.invocation = invocation();
                 return self.scope_event(unit, scope::Event::Start);
+            }
+            Machine::Plain(_) if unit.kind() == UnitType::Automount => {
+                return self.start_automount(unit);
             }
             Machine::Plain(active) => *active = true,
             Machine::Timer(state) => {
@@ -369,6 +393,18 @@ impl Manager {
             }
         };
         told.shared = self.shared_by(unit);
+        told.stage = match self
+            .staged(unit)
+            .filter(|_| step.phase == Phase::Start)
+            .transpose()
+        {
+            Ok(stage) => stage,
+            Err(words) => {
+                self.jobs
+                    .spawn(async move { Happened::Refused(run, words) });
+                return;
+            }
+        };
         let passed = self.passed_to(&run, role);
         let mut pid_env = Vec::new();
         pid_env.push("SYSTEMD_EXEC_PID".to_owned());

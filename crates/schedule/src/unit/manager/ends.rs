@@ -214,6 +214,9 @@ impl Manager {
                 if credentials::wants(&files.settings) {
                     credentials::clear(&files.id);
                 }
+                if program::has_terminal(&files.settings) {
+                    program::reset_terminal(&files.settings);
+                }
             });
             let _ = cleared.await;
         }

@@ -2,7 +2,7 @@
 //! Jobs that no user asks for (`StopWhenUnneeded=`, `Upholds=`), and those that take too long
 //! (`JobTimeoutSec=`, `JobRunningTimeoutSec=`). Who needs what is decided by `units::job::follow`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::unit::JobMode;
 use units::job::engine::{Ending, Progress};
@@ -28,8 +28,18 @@ pub(super) struct Followed {
     pub(super) moved: bool,
     /// When jobs of a unit followed: `CLOCK_BOOTTIME`.
     times: BTreeMap<UnitName, Vec<u64>>,
-    /// By the number of a job: since when it is there, and since when it is at work.
-    jobs: BTreeMap<u64, (u64, Option<u64>)>,
+    /// The jobs that are there, by unit.
+    jobs: BTreeMap<UnitName, Times>,
+}
+
+/// Since when a job is there, and how long it may be: `CLOCK_BOOTTIME`.
+struct Times {
+    id: u64,
+    since: u64,
+    /// Since when it is at work.
+    begun: Option<u64>,
+    /// When it has taken too long.
+    deadline: Option<u64>,
 }
 
 impl Manager {
@@ -39,7 +49,10 @@ impl Manager {
             return;
         }
         let has_job = |it: &UnitName| self.engine.job(it).is_some();
-        let up = self.known.up();
+        // Few units look at others.
+        let watchful = self.known.table.watchful().iter();
+        let up = watchful.filter(|it| self.known.activity(it).is_up());
+        let up: Vec<UnitName> = up.cloned().collect();
         let mut wanted: Vec<(UnitName, JobType, String)> = Vec::new();
         for unit in &up {
             if is_unneeded(&self.known, unit, &has_job) {
@@ -68,29 +81,37 @@ impl Manager {
         }
     }
 
-    /// Takes down since when jobs are there, and at work.
-    pub(super) fn watch_jobs(&mut self) {
+    /// Takes down since when the jobs of these units are there, and at work.
+    pub(super) fn watch_jobs(&mut self, units: &BTreeSet<UnitName>) {
         let now = self.now().boot;
-        let mut jobs = BTreeMap::new();
-        for (_, job) in self.engine.jobs() {
-            let (since, mut begun) = self
-                .followed
-                .jobs
-                .get(&job.id)
-                .copied()
-                .unwrap_or((now, None));
-            if job.progress == Progress::Running && begun.is_none() {
-                begun = Some(now);
-            }
-            jobs.insert(job.id, (since, begun));
+        for unit in units {
+            let Some(job) = self.engine.job(unit) else {
+                self.followed.jobs.remove(unit);
+                continue;
+            };
+            let known = self.followed.jobs.get(unit).filter(|it| it.id == job.id);
+            let (since, begun) = known.map_or((now, None), |it| (it.since, it.begun));
+            let runs = job.progress == Progress::Running;
+            let begun = begun.or(runs.then_some(now));
+            let times = Times {
+                id: job.id,
+                since,
+                begun,
+                deadline: self.job_deadline(unit, since, begun),
+            };
+            self.followed.jobs.insert(unit.clone(), times);
         }
-        self.followed.jobs = jobs;
+    }
+
+    /// What files say of jobs' times may be something else.
+    pub(super) fn watch_all_jobs(&mut self) {
+        let units = self.engine.jobs().map(|(unit, _)| unit.clone()).collect();
+        self.watch_jobs(&units);
     }
 
     /// When a unit's job takes too long: `CLOCK_BOOTTIME`.
-    fn job_deadline(&self, unit: &UnitName, id: u64) -> Option<u64> {
+    fn job_deadline(&self, unit: &UnitName, since: u64, begun: Option<u64>) -> Option<u64> {
         let settings = &self.known.table.find(unit)?.unit.settings;
-        let (since, begun) = *self.followed.jobs.get(&id)?;
         let span = |field: &str| {
             // systemd.unit(5): 0 is no end, as it is by default.
             let span = settings.span(field).filter(|it| *it != Span::ZERO);
@@ -104,19 +125,18 @@ impl Manager {
 
     /// When the next job takes too long.
     pub(super) fn next_job_deadline(&self) -> Option<u64> {
-        let jobs = self.engine.jobs();
-        jobs.filter_map(|(unit, job)| self.job_deadline(unit, job.id))
+        self.followed
+            .jobs
+            .values()
+            .filter_map(|it| it.deadline)
             .min()
     }
 
     /// Gives up jobs that have taken too long. Their units stay as they are.
     pub(super) fn expire_jobs(&mut self) {
         let now = self.now().boot;
-        let jobs = self.engine.jobs();
-        let late = jobs.filter(|(unit, job)| {
-            let at = self.job_deadline(unit, job.id);
-            at.is_some_and(|at| at <= now)
-        });
+        let jobs = self.followed.jobs.iter();
+        let late = jobs.filter(|(_, it)| it.deadline.is_some_and(|at| at <= now));
         let late: Vec<UnitName> = late.map(|(unit, _)| unit.clone()).collect();
         for unit in late {
             let Some(job) = self.engine.job(&unit) else {

@@ -161,6 +161,7 @@ impl Manager {
             monitored: self.monitored(unit),
             shared: std::path::PathBuf::new(),
             dynamic: Default::default(),
+            stage: None,
         }))
     }
 

@@ -146,6 +146,10 @@ impl Manager {
                 let _ = waiter.send(job.ending);
             }
             self.waits_no_more(&job);
+            if job.kind == JobType::Start && job.unit.kind() == UnitType::Mount {
+                let failed = !matches!(job.ending, Ending::Done | Ending::Skipped);
+                self.tell_points(&job.unit, failed);
+            }
             self.tell_triggers(&job.unit);
         }
     }
@@ -186,7 +190,7 @@ impl Manager {
                 }
             }
         }
-        self.watch_jobs();
+        self.take_changed_jobs();
         let others = self.engine.jobs().any(|(unit, _)| !self.is_idle(unit));
         self.busy.send_replace(others);
     }
@@ -251,6 +255,9 @@ impl Manager {
             Machine::Socket(_) => return self.socket_event(unit, socket::Event::Stop),
             Machine::Path(_) => return self.stop_path(unit),
             Machine::Scope(_) => return self.scope_event(unit, scope::Event::Stop),
+            Machine::Plain(_) if unit.kind() == UnitType::Automount => {
+                return self.stop_automount(unit);
+            }
             Machine::Plain(active) => *active = false,
         }
         self.changed(unit, Activity::Active);
@@ -293,6 +300,9 @@ impl Manager {
         self.stamp(unit, before, now);
         let expected = self.engine.job(unit).map(|job| job.kind);
         self.finish_job(unit, before, now);
+        if unit.kind() == UnitType::Mount {
+            self.tell_points(unit, false);
+        }
         self.tell_triggers(unit);
         if before == now {
             return;

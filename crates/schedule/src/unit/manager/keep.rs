@@ -21,13 +21,12 @@ use crate::unit::steps::{Phase, Role, Step, timer};
 const WRITE: Duration = Duration::from_secs(5);
 /// The row that says of which boot the others are.
 const BOOT: &str = "@boot";
-/// The row of the jobs.
-const JOBS: &str = "@jobs";
+/// Before the name of a unit: the row of its job.
+const JOB: &str = "@job/";
 
 /// A job as it is kept.
 #[derive(Serialize, Deserialize)]
 struct KeptJob {
-    unit: String,
     kind: String,
     runs: bool,
     stays: bool,
@@ -54,19 +53,15 @@ fn json(value: &impl Serialize) -> Result<Vec<u8>, Error> {
     serde_json::to_vec(value).map_err(broken)
 }
 
-/// The units that have a job in this row.
-fn units_of(row: &[u8]) -> Vec<UnitName> {
-    let kept: Vec<KeptJob> = serde_json::from_slice(row).unwrap_or_default();
-    let names = kept.iter().map(|job| UnitName::parse(&job.unit));
-    names.filter_map(Result::ok).collect()
-}
+/// A row of the store; without a state it is to go.
+type Row = (String, Option<Vec<u8>>);
 
 impl Manager {
     /// Writes what has changed. What can't be written now is written later.
     pub(super) async fn keep(&mut self) {
-        let done = self.booting && self.engine.jobs().next().is_none() && self.wanted.is_empty();
-        let jobs = self.jobs_row();
-        if self.dirty.is_empty() && !done && jobs.is_none() {
+        let done = self.booting && self.engine.is_empty() && self.wanted.is_empty();
+        self.take_changed_jobs();
+        if self.dirty.is_empty() && !done && self.dirty_jobs.is_empty() {
             return;
         }
         let row = |unit: &UnitName| {
@@ -81,9 +76,7 @@ impl Manager {
         if done && let Ok(mark) = self.boot_mark(true) {
             rows.push(mark);
         }
-        if let Some(jobs) = &jobs {
-            rows.push((JOBS.to_owned(), Some(jobs.clone())));
-        }
+        rows.extend(self.dirty_jobs.iter().filter_map(|unit| self.job_row(unit)));
         let written = tokio::time::timeout(WRITE, self.store.keep_units(rows)).await;
         let failed = match written {
             Ok(Ok(())) => None,
@@ -93,8 +86,8 @@ impl Manager {
         match failed {
             None => {
                 self.dirty.clear();
+                self.dirty_jobs.clear();
                 self.booting &= !done;
-                self.kept_jobs = jobs.unwrap_or_else(|| std::mem::take(&mut self.kept_jobs));
             }
             Some(error) if !self.behind => {
                 tracing::error!(%error, "units go on from memory");
@@ -106,50 +99,43 @@ impl Manager {
         self.behind = false;
     }
 
-    /// The jobs that there are, where that is something else than what is written. They are in one
-    /// write with the states of their units: a job that is at work has changed its unit.
-    fn jobs_row(&self) -> Option<Vec<u8>> {
-        let of = |(unit, job): (&UnitName, &Job)| KeptJob {
-            unit: unit.to_string(),
+    /// Takes in which jobs have changed.
+    pub(super) fn take_changed_jobs(&mut self) {
+        let changed = self.engine.take_changed();
+        self.watch_jobs(&changed);
+        self.dirty_jobs.extend(changed);
+    }
+
+    /// The row of a unit's job. It is in one write with the states of units: a job that is at work
+    /// has changed its unit.
+    fn job_row(&self, unit: &UnitName) -> Option<Row> {
+        let of = |job: Job| KeptJob {
             kind: job.kind.to_string(),
             runs: job.progress == Progress::Running,
             stays: job.stays,
         };
-        let all: Vec<KeptJob> = self.engine.jobs().map(of).collect();
-        let row = json(&all).ok()?;
-        let is_known = match self.kept_jobs.is_empty() {
-            true => all.is_empty(),
-            false => row == self.kept_jobs,
+        let row = match self.engine.job(unit) {
+            Some(job) => Some(json(&of(job)).ok()?),
+            None => None,
         };
-        (!is_known).then_some(row)
+        Some((format!("{JOB}{unit}"), row))
     }
 
-    /// Goes on with the jobs of an earlier daemon of this boot.
-    fn take_jobs(&mut self, row: &[u8]) {
-        let kept: Vec<KeptJob> = match serde_json::from_slice(row) {
-            Ok(kept) => kept,
-            Err(error) => return tracing::error!(%error, "the jobs of units can't be read"),
+    /// Goes on with a job of an earlier daemon of this boot.
+    fn take_job(&mut self, unit: UnitName, row: &[u8]) {
+        let kept: Result<KeptJob, _> = serde_json::from_slice(row);
+        let kind = |job: &KeptJob| KINDS.into_iter().find(|it| it.to_string() == job.kind);
+        let Some((kind, job)) = kept.ok().and_then(|job| Some((kind(&job)?, job))) else {
+            return tracing::error!(%unit, "a unit's job can't be read");
         };
-        self.kept_jobs = row.to_vec();
-        for job in kept {
-            let kind = KINDS.into_iter().find(|it| it.to_string() == job.kind);
-            let (Ok(unit), Some(kind)) = (UnitName::parse(&job.unit), kind) else {
-                tracing::error!(
-                    unit = job.unit,
-                    kind = job.kind,
-                    "a job that there can't be"
-                );
-                continue;
-            };
-            // A start whose conditions were being looked at has changed nothing yet.
-            let begins = kind == JobType::Start && !self.known.activity(&unit).is_up();
-            let progress = match job.runs && !begins {
-                true => Progress::Running,
-                false => Progress::Waiting,
-            };
-            tracing::info!(%unit, job = %kind, "a job of an earlier daemon goes on");
-            self.engine.restore(unit, kind, progress, job.stays);
-        }
+        // A start whose conditions were being looked at has changed nothing yet.
+        let begins = kind == JobType::Start && !self.known.activity(&unit).is_up();
+        let progress = match job.runs && !begins {
+            true => Progress::Running,
+            false => Progress::Waiting,
+        };
+        tracing::info!(%unit, job = %kind, "a job of an earlier daemon goes on");
+        self.engine.restore(unit, kind, progress, job.stays);
     }
 
     /// Goes on with what an earlier daemon has left. Whether this is the first one of this boot.
@@ -170,20 +156,26 @@ impl Manager {
                 (Err(error), _) => tracing::error!(name, error, "a unit's row can't be read"),
             }
         }
+        let jobs = rows.iter().filter_map(|(name, row)| {
+            let unit = UnitName::parse(name.strip_prefix(JOB)?);
+            Some((unit.ok()?, row.as_slice()))
+        });
+        let mut jobs: Vec<(UnitName, &[u8])> = jobs.collect();
         if !same {
-            let row = self.boot_mark(false)?;
-            if let Err(error) = self.store.keep_units(vec![row]).await {
+            let old = rows.iter().filter(|(name, _)| name.starts_with('@'));
+            let mut begun: Vec<Row> = old.map(|(name, _)| (name.clone(), None)).collect();
+            begun.push(self.boot_mark(false)?);
+            if let Err(error) = self.store.keep_units(begun).await {
                 tracing::error!(%error, "that units begin with this boot is not kept");
             }
+            jobs.clear();
             all = all
                 .into_iter()
                 .map(|(name, live)| (name, afresh(live)))
                 .collect();
         }
-        let jobs = rows.iter().find(|(name, _)| same && name == JOBS);
-        let jobs = jobs.map(|(_, row)| row.as_slice());
         // A unit that waits for its first start has no row yet.
-        let waiting = jobs.map(units_of).unwrap_or_default();
+        let waiting = jobs.iter().map(|(unit, _)| unit.clone());
         let named = all.iter().map(|(name, _)| name.clone());
         self.load(named.chain(waiting).collect()).await;
         for (name, live) in all {
@@ -191,8 +183,9 @@ impl Manager {
         }
         self.look_at_machine();
         self.take_what_is_left().await;
-        if let Some(row) = jobs {
-            self.take_jobs(row);
+        self.take_over_points().await;
+        for (unit, row) in jobs {
+            self.take_job(unit, row);
         }
         let found = self.take_in();
         self.sweep().await;
@@ -318,7 +311,7 @@ impl Manager {
                 if !process.begun {
                     self.event(&run.unit, Event::Began(run.step));
                 }
-                self.event(&run.unit, Event::Ended(run.step, runs::end(&object)));
+                self.ended(&run, runs::end(&object));
             }
             // It was decided, and not done.
             None if !process.begun => self.run_command(&run.unit, run.step, role),
@@ -371,6 +364,7 @@ fn afresh(live: Live) -> Live {
         main_pid: None,
         said: None,
         monitored: None,
+        token: None,
         ..live
     }
 }

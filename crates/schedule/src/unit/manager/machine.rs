@@ -17,6 +17,7 @@ use units::time::Span;
 use super::{Happened, Manager};
 use crate::unit::live::Machine;
 use crate::unit::mount;
+use crate::unit::online;
 use crate::unit::path::watch::{Since, wait};
 use crate::unit::path::{Kind, Rules};
 
@@ -34,6 +35,11 @@ pub(super) fn table() -> Option<Table> {
             None
         }
     }
+}
+
+/// Whether what a unit stands for is the machine's.
+fn is_of_machine(unit: &UnitName) -> bool {
+    mount::is_one(unit.kind()) || unit.kind() == UnitType::Device
 }
 
 impl Manager {
@@ -66,24 +72,32 @@ impl Manager {
 
     /// Looks at all of them, where it isn't known yet.
     pub(super) fn look_at_machine(&mut self) {
-        for unit in self.of_machine() {
-            self.look_at(&unit);
+        self.look_at_each(&self.of_machine());
+    }
+
+    /// Looks at those of these units that are the machine's.
+    pub(super) fn look_at_each(&mut self, units: &[UnitName]) {
+        for unit in units.iter().filter(|it| is_of_machine(it)) {
+            self.look_at(unit);
         }
     }
 
     fn of_machine(&self) -> Vec<UnitName> {
         let all = self.known.table.all().map(|(name, _)| name);
-        let of = |it: &&UnitName| mount::is_one(it.kind()) || it.kind() == UnitType::Device;
-        all.filter(of).cloned().collect()
+        all.filter(|it| is_of_machine(it)).cloned().collect()
     }
 
     pub(super) fn is_there(&self, unit: &UnitName) -> Option<bool> {
+        // What udev's rules say of it counts before its file.
+        if let Some(ready) = self.devices.known.is_ready(unit) {
+            return Some(ready);
+        }
         let loaded = self.known.table.find(unit);
         mount::is_there(unit, loaded.map(|it| &*it.unit))
     }
 
     /// Takes in whether the machine has it; whether that is new.
-    fn look_at(&mut self, unit: &UnitName) -> bool {
+    pub(super) fn look_at(&mut self, unit: &UnitName) -> bool {
         let Some(is_there) = self.is_there(unit) else {
             return false;
         };
@@ -105,6 +119,33 @@ impl Manager {
         live.failed = None;
         live.words.clear();
         true
+    }
+
+    /// The target of a network is started: that is waited for.
+    pub(super) fn await_network(&mut self, unit: &UnitName) {
+        let unit = unit.clone();
+        self.jobs.spawn(async move {
+            let words = online::wait().await;
+            Happened::Online(unit, words)
+        });
+    }
+
+    /// The machine is on a network, or was waited for long enough.
+    pub(super) fn network_came(&mut self, unit: &UnitName, words: Option<String>) {
+        let starts = self.engine.job(unit).map(|it| it.kind) == Some(JobType::Start);
+        if !starts {
+            // It was called off.
+            return;
+        }
+        if let Some(words) = &words {
+            tracing::warn!(%unit, words, "what needs a network goes on without");
+        }
+        let before = self.known.activity(unit);
+        let live = self.known.live_mut(unit);
+        live.words = words.unwrap_or_default();
+        live.failed = None;
+        live.machine = Machine::Plain(true);
+        self.changed(unit, before);
     }
 
     /// A device is started: it is waited for, as long as its unit says.
@@ -133,12 +174,31 @@ impl Manager {
         });
     }
 
+    /// A device that is there and not ready: as long as its unit says.
+    fn await_ready(&mut self, unit: &UnitName) {
+        let loaded = self.known.table.find(unit);
+        let time = loaded.map_or(Span::from_secs(90), |it| mount::device_timeout(&it.unit));
+        let Some(micros) = time.micros() else {
+            return;
+        };
+        let unit = unit.clone();
+        self.jobs.spawn(async move {
+            tokio::time::sleep(Duration::from_micros(micros)).await;
+            let words = format!("udev has not called it ready within {time}");
+            Happened::Device(unit, Some(words))
+        });
+    }
+
     /// A device that was waited for is there, or not.
     pub(super) fn device_came(&mut self, unit: &UnitName, words: Option<String>) {
         let before = self.known.activity(unit);
         let is_there = self.look_at(unit) || self.is_there(unit) == Some(true);
         if is_there {
             return self.changed(unit, before);
+        }
+        if words.is_none() && self.devices.known.is_ready(unit) == Some(false) {
+            // Its file is there, and it may not be used yet: udev's next word counts.
+            return self.await_ready(unit);
         }
         tracing::warn!(%unit, words, "a device is not there");
         self.known.live_mut(unit).words = words.unwrap_or_default();

@@ -8,7 +8,9 @@
 
 mod actions;
 mod acts;
+mod automounts;
 mod connections;
+mod devices;
 mod ends;
 mod files;
 mod follow;
@@ -47,6 +49,7 @@ use units::job::engine::{Ending, Engine};
 use units::name::UnitName;
 
 use super::bus::{self, Bus};
+use super::device::Device;
 use super::dynamic::Pool;
 use super::generate::Generators;
 use super::kept::Keeper;
@@ -116,10 +119,18 @@ enum Happened {
     OutOfMemory(UnitName, u64),
     /// The machine's mounts are others.
     Mounts,
+    /// udev has said something of devices.
+    Devices,
+    /// udev's database was read.
+    AllDevices(Vec<(String, Device)>),
+    /// The machine is on a network; or words.
+    Online(UnitName, Option<String>),
     /// A device is there; or words.
     Device(UnitName, Option<String>),
     /// A scope's group was made, or could not be; an empty text: nothing lives in it.
     Scope(UnitName, Result<String, String>),
+    /// Of automounts.
+    Automount(automounts::Told),
     /// Of sockets, paths and stores.
     Trigger(triggers::Happened),
     /// Nothing that anybody waits for.
@@ -177,12 +188,16 @@ pub(crate) struct Manager {
     hears: mpsc::Sender<notify::Heard>,
     /// What was said while a process of its unit was being executed, whose number isn't known yet.
     early: BTreeMap<UnitName, Vec<notify::Heard>>,
-    /// The jobs as they were written last.
-    kept_jobs: Vec<u8>,
+    /// Units whose jobs have changed and aren't written.
+    dirty_jobs: BTreeSet<UnitName>,
     /// The last write failed.
     behind: bool,
     /// What is started with the node is on its way.
     booting: bool,
+    /// What udev says of devices.
+    devices: devices::Watched,
+    /// Automounts that are there.
+    points: automounts::Points,
     /// Says when mounts change.
     mounts: Option<machine::Table>,
     /// What is run before files are read.
@@ -236,9 +251,11 @@ impl Manager {
             heard,
             hears,
             early: BTreeMap::new(),
-            kept_jobs: Vec::new(),
+            dirty_jobs: BTreeSet::new(),
             behind: false,
             booting: false,
+            devices: devices::Watched::default(),
+            points: automounts::Points::new(),
             mounts: None,
             generators: beginning.generators,
             last: shutdown::Last::default(),
@@ -251,6 +268,9 @@ impl Manager {
         self.runs.runtime.logs_are_known().await;
         self.mounts = machine::table();
         self.watch_mounts();
+        if self.power.is_machine {
+            self.watch_devices().await;
+        }
         self.generate(false).await;
         self.known.table = Table::read(self.folders.clone());
         let fresh = match self.adopt().await {
@@ -389,16 +409,27 @@ impl Manager {
         if all_known {
             return;
         }
-        let mut table = self.known.table.clone();
+        // It is lent, not copied: nobody else looks at it meanwhile.
+        let empty = Table::empty(self.folders.clone());
+        let mut table = std::mem::replace(&mut self.known.table, empty);
         let loaded = tokio::task::spawn_blocking(move || {
-            table.load(&names);
-            table
+            let new = table.load(&names);
+            (table, new)
         });
-        if let Ok(table) = loaded.await {
-            self.feed.moved = true;
-            self.known.table = table;
-            self.look_at_machine();
+        match loaded.await {
+            Ok((table, new)) => {
+                self.feed.moved = true;
+                self.known.table = table;
+                self.look_at_each(&new);
+            }
+            Err(error) => {
+                tracing::error!(%error, "loading units has failed; all are read again");
+                self.known.table = Table::read(self.folders.clone());
+                let live = self.known.live.keys().cloned().collect::<Vec<_>>();
+                self.known.table.load(&live);
+            }
         }
+        self.engine.reordered();
     }
 
     /// Runs what writes unit files, once a boot or `again`.

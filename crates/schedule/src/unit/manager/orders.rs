@@ -248,7 +248,6 @@ impl Manager {
             .all()
             .map(|(name, _)| name.clone())
             .collect();
-        let folders = self.folders.clone();
         let live: Vec<UnitName> = self
             .known
             .live
@@ -260,14 +259,15 @@ impl Manager {
         let ups: Vec<UnitName> = live.iter().filter(up).cloned().collect();
         let old = self.known.table.clone();
         let read = tokio::task::spawn_blocking(move || {
-            let mut table = crate::unit::table::Table::read(folders);
-            table.load(&live);
+            let mut table = crate::unit::table::Table::read_again(&old, &live);
             table.keep_last(&old, &ups);
             table
         });
         if let Ok(table) = read.await {
             self.feed.moved = true;
             self.known.table = table;
+            self.engine.reordered();
+            self.watch_all_jobs();
             self.look_at_machine();
             let timers: Vec<UnitName> = self
                 .known

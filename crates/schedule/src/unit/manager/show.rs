@@ -56,11 +56,11 @@ impl Manager {
         }
         let mut all: Vec<UnitStatus> = names.iter().map(|name| self.status(name)).collect();
         if files {
-            for status in &mut all {
-                if let Ok(name) = UnitName::parse(&status.name) {
-                    let state = self.known.table.file_state(&name);
-                    status.file_state = state.map_or("", |it| it.as_str());
-                }
+            let shown = all.iter().map(|it| UnitName::parse(&it.name));
+            let shown: Vec<UnitName> = shown.flatten().collect();
+            let states = self.known.table.file_states(&shown);
+            for (status, state) in all.iter_mut().zip(states) {
+                status.file_state = state.map_or("", |it| it.as_str());
             }
         }
         all

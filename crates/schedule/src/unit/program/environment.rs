@@ -56,6 +56,9 @@ pub(super) fn of(
     for (variable, value) in &folders {
         put(variable, value);
     }
+    if let Some(name) = super::terminal::name(settings) {
+        put("TERM", name);
+    }
     if let Some(pid) = told.main_pid {
         put("MAINPID", &pid.to_string());
     }

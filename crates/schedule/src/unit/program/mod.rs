@@ -10,7 +10,7 @@ use model::executable::{Draft, ExecutableSpec, MAX_STOP_GRACE};
 use model::launch::{Ending, KillMode, MainProcess};
 use model::rlimit::Rlimit;
 use model::seccomp::{Profile, Seccomp};
-use runtime::{Descriptor, Extras};
+use runtime::{Descriptor, Extras, Terminal};
 use units::exec::{Command, Privileges, expand};
 use units::service::{Service, Type};
 use units::unit::{Settings, Unit};
@@ -30,11 +30,13 @@ mod folders;
 pub(crate) mod group;
 mod scheduling;
 mod streams;
+mod terminal;
 
 pub(crate) use folders::{clear, clear_pid_file, keeps_folders, owner_of_private};
 pub(crate) use group::resources;
 pub(crate) use scheduling::is_native;
 pub(crate) use streams::is_known as is_known_stream;
+pub(crate) use terminal::{is_made_ready as has_terminal, make_ready as reset_terminal};
 
 /// Why a command isn't begun: with what status systemd's process would have ended
 /// (systemd.exec(5), "Process exit codes"), and words.
@@ -68,6 +70,8 @@ pub(crate) struct Told {
     pub(crate) monitored: Vec<(String, String)>,
     /// The user that it has for itself (`DynamicUser=`).
     pub(crate) dynamic: Realized,
+    /// Where a mount is made at first, if not at its own place.
+    pub(crate) stage: Option<PathBuf>,
 }
 
 /// A command that can be begun.
@@ -77,6 +81,8 @@ pub(crate) struct Ready {
     pub(crate) confined: Confined,
     /// What it reads (`StandardInput=data`).
     pub(crate) input: Option<Vec<u8>>,
+    /// What becomes of another session that has its terminal.
+    pub(crate) terminal: Terminal,
 }
 
 impl Ready {
@@ -88,6 +94,8 @@ impl Ready {
         let mut extras = Extras {
             sandbox: self.confined.sandbox,
             devices: self.confined.devices,
+            networks: self.confined.networks,
+            terminal: self.terminal,
             ..Extras::default()
         };
         if let Some(bytes) = &self.input {
@@ -113,7 +121,10 @@ pub(crate) fn prepare(
     told: &Told,
 ) -> Result<Ready, Failure> {
     let settings = &unit.settings;
-    let commands = mount::commands(unit, step.phase);
+    let commands = match &told.stage {
+        Some(stage) => mount::staged(unit, stage),
+        None => mount::commands(unit, step.phase),
+    };
     let command = commands.get(step.index);
     let command = command.ok_or_else(|| failure(203, "there is no such command"))?;
     let account = Account::of(settings, &told.dynamic)?;
@@ -168,6 +179,7 @@ pub(crate) fn prepare(
         draft.cpu_affinity = cpus.iter().copied().collect();
     }
     draft.streams = streams::of(settings);
+    terminal::make_ready(settings);
     draft.scheduling = scheduling::of(settings);
     draft.keyring = scheduling::keyring(settings);
     draft.personality = scheduling::personality(settings);
@@ -178,6 +190,7 @@ pub(crate) fn prepare(
         spec,
         confined,
         input: streams::input(settings).map(<[u8]>::to_vec),
+        terminal: terminal::of_others(settings),
     })
 }
 

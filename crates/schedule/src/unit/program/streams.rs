@@ -12,10 +12,8 @@ use units::value::Value;
 
 /// The name of the descriptor that has what a program reads.
 pub(super) const INPUT: &str = "input";
-/// `TTYPath=`.
-const CONSOLE: &str = "/dev/console";
 
-fn text<'a>(settings: &'a Settings, field: &str) -> &'a str {
+pub(super) fn text<'a>(settings: &'a Settings, field: &str) -> &'a str {
     settings.text(field).or(settings.word(field)).unwrap_or("")
 }
 
@@ -45,7 +43,7 @@ pub(super) fn written_down(bytes: &[u8]) -> io::Result<OwnedFd> {
 }
 
 pub(super) fn of(settings: &Settings) -> Streams {
-    let terminal = || Stream::Tty(settings.text("TTYPath").unwrap_or(CONSOLE).to_owned());
+    let terminal = || Stream::Tty(super::terminal::path(settings).to_owned());
     let stdin = match text(settings, "StandardInput") {
         _ if input(settings).is_some() => Stream::Descriptor(INPUT.to_owned()),
         "tty" | "tty-force" | "tty-fail" => terminal(),

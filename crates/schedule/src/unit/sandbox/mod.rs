@@ -12,6 +12,7 @@ mod wants;
 
 use std::path::Path;
 
+use kernel::cgroup::addresses::Networks;
 use kernel::cgroup::devices::Rule;
 use runtime::sandbox::{Label, MemoryPolicy, Sandbox};
 use units::unit::Settings;
@@ -28,6 +29,7 @@ use super::dynamic::Dynamic;
 pub(crate) struct Confined {
     pub(crate) sandbox: Option<Sandbox>,
     pub(crate) devices: Option<Vec<Rule>>,
+    pub(crate) networks: Option<Networks>,
     /// Bits of capabilities that it hasn't got.
     pub(crate) lost_capabilities: u64,
     /// It has filters or a dynamic user: `NoNewPrivileges=` unless it may do all anyway.
@@ -79,10 +81,24 @@ pub(crate) fn of(settings: &Settings, own: &Own<'_>) -> Result<Confined, (u8, St
     Ok(Confined {
         sandbox: (sandbox != Sandbox::default()).then_some(sandbox),
         devices: devices::rules(settings, &wants),
+        networks: networks(settings),
         lost_capabilities: wants.lost_capabilities(),
         filtered,
         no_new_privileges: wants.dynamic_user,
     })
+}
+
+/// `IPAddressAllow=` and `IPAddressDeny=` (systemd.resource-control(5)).
+fn networks(settings: &Settings) -> Option<Networks> {
+    let of = |field: &str| match settings.get(field) {
+        Some(Value::Networks(networks)) => networks.clone(),
+        _ => Vec::new(),
+    };
+    let networks = Networks {
+        allow: of("IPAddressAllow"),
+        deny: of("IPAddressDeny"),
+    };
+    (!networks.are_none()).then_some(networks)
 }
 
 /// For people: where a directive stands, and what it is about.
