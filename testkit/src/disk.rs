@@ -87,7 +87,8 @@ mke2fs -q -t ext4 -L aurae -E root_owner=0:0 -d "$1/mnt" "$2" "$3"
 const BARE: &str =
     "bash,busybox-static,curl,dbus,e2fsprogs,iproute2,kmod,mount,procps,systemd-sysv,udev";
 
-/// The same as [`FINISH`], with apt's lists, and the archives of `@PACKAGES@` and of what they need.
+/// The same as [`FINISH`], with apt's lists, and the archives of `@PACKAGES@` and of what they
+/// need.
 const FINISH_ARCHIVE: &str = r#"
 set -e
 echo debian > "$1/etc/hostname"
