@@ -93,7 +93,8 @@ const PODMAN: &str = "aardvark-dns,bash,catatonit,dbus-user-session,fuse-overlay
 const BARE: &str =
     "bash,busybox-static,curl,dbus,e2fsprogs,iproute2,kmod,mount,procps,systemd-sysv,udev";
 
-/// The same as [`FINISH`], with apt's lists, and the archives of `@PACKAGES@` and of what they need.
+/// The same as [`FINISH`], with apt's lists, and the archives of `@PACKAGES@` and of what they
+/// need.
 const FINISH_ARCHIVE: &str = r#"
 set -e
 echo debian > "$1/etc/hostname"

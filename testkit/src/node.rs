@@ -31,8 +31,8 @@ pub const AGENT: &str = "/usr/local/lib/aurae-testbed/node-agent";
 const BOOT_LIMIT: Duration = Duration::from_secs(120);
 /// The longest that a boot may take, by the clock.
 const BOOT_DEADLINE: Duration = Duration::from_secs(600);
-/// The longest that a power-off may take: the node's own bound (90 s), and what a busy machine needs
-/// to begin. A node that takes longer hangs.
+/// The longest that a power-off may take: the node's own bound (90 s), and what a busy machine
+/// needs to begin. A node that takes longer hangs.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(120);
 /// How often a wait reads the console again.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -67,8 +67,8 @@ pub struct Options {
     pub disk: Option<PathBuf>,
     /// Debian with services instead, as an installer leaves it.
     pub services: bool,
-    /// Nothing of Aurae is on the disk but two versions of its package, in [`deb::PACKAGES`]. The agent
-    /// is a unit.
+    /// Nothing of Aurae is on the disk but two versions of its package, in [`deb::PACKAGES`]. The
+    /// agent is a unit.
     pub package: bool,
     /// Files that are copied onto the root disk.
     pub copies: Vec<Copy>,

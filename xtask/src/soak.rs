@@ -11,7 +11,7 @@ use anyhow::Result;
 use clap::Args;
 use testkit::exec;
 
-use crate::build;
+use crate::{build, test};
 
 /// Cases of each property that doesn't say how many it needs.
 const CASES: &str = "5000";
@@ -128,7 +128,7 @@ impl Target {
   ./x soak fuzz --minutes 60      every fuzz target for an hour; needs a nightly compiler
   ./x soak fuzz --minutes 60 --target program    one of them
 
-Searches: faults, deaths, kills, names, cycles, mover, layers, properties, fuzz. A search that draws its moments
+Searches: faults, deaths, kills, names, cycles, mover, layers, properties, deb, fuzz. A search that draws its moments
 prints a seed; AURAE_TEST_SEED=N draws the same ones again.")]
 pub(crate) struct Soak {
     /// Only the searches whose name holds this
@@ -159,6 +159,13 @@ pub(crate) fn run(soak: &Soak) -> Result<ExitCode> {
         cargo.env("AURAE_SOAK", "1").env("PROPTEST_CASES", CASES);
         if !told(search.name, search.what, &mut cargo) {
             failed.push(search.name);
+        }
+    }
+    if "deb".contains(&soak.filter) {
+        ran += 1;
+        println!("soak: deb: apt installs, upgrades and removes the package");
+        if test::run(&test::Test::chapter("package"))? != ExitCode::SUCCESS {
+            failed.push("deb");
         }
     }
     if "fuzz".contains(&soak.filter) {

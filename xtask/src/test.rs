@@ -25,6 +25,13 @@ pub(crate) struct Test {
 }
 
 impl Test {
+    pub(crate) fn chapter(name: &str) -> Self {
+        Self {
+            stories: true,
+            filter: Some(format!("{name}:")),
+        }
+    }
+
     pub(crate) const fn everything() -> Self {
         Self {
             stories: false,

@@ -26,7 +26,7 @@ const MINIMAL: &[(&str, &str)] = &[
     ("bash", "bash"),
     (
         "coreutils",
-        "cat chmod chroot cp cut date dd df echo env false head id kill ln ls mkdir mkfifo",
+        "cat chmod chroot cp cut date dd df echo env false head id kill ln ls md5sum mkdir mkfifo",
     ),
     (
         "coreutils",
@@ -34,9 +34,10 @@ const MINIMAL: &[(&str, &str)] = &[
     ),
     ("coreutils", "test touch tr true tty uname wc yes"),
     ("dash", "sh"),
-    ("dpkg", "dpkg"),
+    ("dpkg", "dpkg dpkg-deb"),
     ("findutils", "find xargs"),
     ("grep", "grep"),
+    ("gzip", "gzip"),
     ("hostname", "hostname"),
     ("mount", "mount umount"),
     ("perl-base", "perl"),
@@ -83,6 +84,7 @@ const ELSEWHERE: &[&str] = &[
     "tests/src/",
     "xtask/src/bench/",
     "xtask/src/demo.rs",
+    "xtask/src/dist/",
     "aurae/src/cmd/check/full.rs",
     "xtask/src/fresh/",
     // What its package and systemd's own test need.

@@ -42,7 +42,9 @@ const PACKAGES: [&str; 20] = [
 ];
 const FSTAB: &str = "LABEL=aurae / ext4 errors=remount-ro 0 1\n";
 /// Seeds on a disk named CIDATA or in /var/lib/cloud/seed; without one the machine comes up bare.
-const CLOUD: &str = "datasource_list: [NoCloud, None]\n";
+/// There are no locales to make, and apt's sources are right as they are.
+const CLOUD: &str = "datasource_list: [NoCloud, None]\nlocale: false\n\
+    apt:\n  preserve_sources_list: true\n";
 /// GRUB asks by label, so that the disk may be any.
 const SEARCH: &str = "search --no-floppy --label --set=root aurae\n\
     set prefix=($root)/boot/grub\nconfigfile ($root)/boot/grub/grub.cfg\n";
