@@ -43,7 +43,7 @@ const MINIMAL: &[(&str, &str)] = &[
     ("perl-base", "perl"),
     ("sed", "sed"),
     ("tar", "tar"),
-    ("util-linux", "dmesg nsenter setpriv setsid unshare"),
+    ("util-linux", "dmesg nsenter setpriv setsid taskset unshare"),
 ];
 
 /// What `x` installs for `./x test`.

@@ -205,3 +205,34 @@ async fn a_program_without_a_filter_is_administrators_in_pods_as_well() {
     assert_clean(&node);
     node.stop();
 }
+
+#[tokio::test]
+async fn a_pod_says_its_class_of_sandbox_and_gets_no_other_than_it_asks_for() {
+    let Some(node) = TestNode::start() else {
+        return;
+    };
+    let administrator = node.administrator().await;
+    let sleeps = || spec(vec![container("app", "exec sleep 900")]);
+    let of_class = |class: &str| wire::PodSpec {
+        sandbox_class: class.to_owned(),
+        ..sleeps()
+    };
+    let plain = run(&administrator, "plain", sleeps(), WaitFor::Ready).await;
+    assert_eq!(plain.unwrap().sandbox_class, "cell");
+    let asked = run(&administrator, "asked", of_class("cell"), WaitFor::Ready).await;
+    assert_eq!(asked.unwrap().sandbox_class, "cell");
+    let refused = run(&administrator, "other", of_class("microvm"), WaitFor::Ready).await;
+    let refused = from_status(&refused.unwrap_err());
+    assert_eq!(refused.reason, Some(Reason::Unsupported), "{refused:?}");
+    assert_eq!(refused.field.as_deref(), Some("pod.spec.sandbox_class"));
+    assert!(refused.message.contains("it offers: cell"), "{refused:?}");
+    let none = wire::GetRequest {
+        r#ref: crate::pods::at("other"),
+    };
+    assert!(pods(&administrator).get(none).await.is_err());
+    for pod in ["plain", "asked"] {
+        remove(&administrator, pod, true).await.unwrap();
+    }
+    assert_clean(&node);
+    node.stop();
+}

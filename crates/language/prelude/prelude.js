@@ -816,7 +816,8 @@ __aurae.table = {
         "groups",
         "fsGroup",
         "network",
-        "hostNetwork"
+        "hostNetwork",
+        "sandboxClass"
       ],
       "kind": "pod",
       "lists": [

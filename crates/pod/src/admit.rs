@@ -6,6 +6,7 @@
 //! (`model::pod::qos`); a field that is added to it and reaches that far has its place here. Ports
 //! of the node are looked at by the runtime's own rule.
 
+use crate::sandbox::CLASSES;
 use identity::Permit;
 use model::error::{Error, Reason};
 use model::name::ObjectPath;
@@ -19,10 +20,24 @@ pub(crate) fn check(permit: &Permit, spec: &PodSpec, path: &ObjectPath) -> Resul
         let problem = "is for a pod that is in no other cell: that one has a network of its own";
         return Err(Error::invalid("pod.spec.host_network", problem));
     }
+    check_class(spec)?;
     match permit.is_administrator() {
         true => Ok(()),
         false => check_pod(spec),
     }
+}
+
+/// A pod is never kept apart by less than it asks for, nor by something else.
+fn check_class(spec: &PodSpec) -> Result<(), Error> {
+    let Some(class) = &spec.sandbox_class else {
+        return Ok(());
+    };
+    if CLASSES.contains(&class.as_str()) {
+        return Ok(());
+    }
+    let offers = CLASSES.join(", ");
+    let message = format!("this node has no sandboxes of the class {class}; it offers: {offers}");
+    Err(Error::new(Reason::Unsupported, message).field("pod.spec.sandbox_class"))
 }
 
 /// Whether the caller may add such a container to a pod of that spec. Mounts of its own are another
@@ -201,6 +216,11 @@ mod tests {
         let refused = field(dialled(&spec(&draft)));
         assert_eq!(refused.as_deref(), Some("pod.spec.host_network"));
         draft.host_network = false;
+        draft.sandbox_class = Some("cell".parse().unwrap());
+        check_class(&spec(&draft)).unwrap();
+        draft.sandbox_class = Some("microvm".parse().unwrap());
+        let refused = field(check_class(&spec(&draft)));
+        assert_eq!(refused.as_deref(), Some("pod.spec.sandbox_class"));
         dialled(&spec(&draft)).unwrap();
         draft.init_containers[0].unconfined = true;
         let refused = field(check_pod(&spec(&draft)));

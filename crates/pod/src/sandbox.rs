@@ -40,8 +40,14 @@ pub(crate) struct Program {
     pub(crate) stopping: bool,
 }
 
+/// The classes that this node offers, the strongest first.
+pub(crate) const CLASSES: [&str; 1] = [crate::cell::CLASS];
+
 /// What a pod runs in.
 pub(crate) trait Sandbox: Send + Sync + 'static {
+    /// The name of its class: one of [`CLASSES`].
+    fn class(&self) -> &'static str;
+
     /// Makes what all containers need, where it isn't there yet, and brings what is there to what
     /// the spec says. Done again it changes nothing.
     fn settle<'a>(&'a self, spec: &'a PodSpec) -> BoxFuture<'a, Result<(), Error>>;

@@ -35,7 +35,9 @@ aurae-oci = ["/usr/local/bin/aurae-oci"]
 log_driver = "k8s-file"
 TABLE
 cp /bin/busybox /srv/box/bin/
-for applet in $(busybox --list); do ln -sf busybox "/srv/box/bin/$applet"; done
+for applet in $(busybox --list); do
+    [ "$applet" = busybox ] || ln -sf busybox "/srv/box/bin/$applet"
+done
 echo root:x:0:0:root:/root:/bin/sh >/srv/box/etc/passwd
 chmod 1777 /srv/box/tmp
 
@@ -164,8 +166,12 @@ check "build runs its steps" '
         > Containerfile
     podman build -q --network none -t built . >/dev/null
     [ "$(podman run --rm --network none built cat /made /who | xargs)" = "copied and made 0" ]'
+# Podman 4.3 gives the group that it makes for a pod itself no device at all, /dev/null included, so
+# that no runtime can make a container in it. By systemd the group is a slice.
+[ "$manager" = systemd ] || apart=--share-parent=false
+export apart
 check "a pod's containers share, and end together" '
-    podman pod create --name pod --network none --hostname pod >/dev/null
+    podman pod create $apart --name pod --network none --hostname pod >/dev/null
     podman run -d --pod pod --name first box sleep 1000 >/dev/null
     podman run -d --pod pod --name second box sh -c "nc -l -p 99 -e echo told; sleep 1000" >/dev/null
     [ "$(podman exec first hostname) $(podman exec second hostname)" = "pod pod" ]
@@ -176,7 +182,7 @@ check "a pod's containers share, and end together" '
     podman pod start pod >/dev/null
     [ "$(podman exec second hostname)" = pod ]
     podman pod rm -f -t 0 pod >/dev/null'
-check "a manifest of Kubernetes is played" '
+[ "$manager" = systemd ] && check "a manifest of Kubernetes is played" '
     printf "%s\n" "apiVersion: v1" "kind: Pod" "metadata: {name: played}" "spec:" \
         "  containers:" "  - {name: a, image: localhost/box, command: [sleep, \"1000\"]}" \
         "  - {name: b, image: localhost/box, command: [sleep, \"1000\"]}" > /srv/pod.yaml
@@ -226,7 +232,7 @@ as "a pod" '
     podman run -d --pod pod --name first box sleep 1000 >/dev/null
     [ "$(podman exec first cat /proc/1/comm)" = sleep ]
     podman pod rm -f -t 0 pod >/dev/null'
-[ "$manager" = systemd ] && as "limits of the user'"'"'s own systemd" '
+[ "$manager" = systemd ] && as "limits by the systemd of the user" '
     [ "$(podman run --rm --network none -m 64m --pids-limit 20 box sh -c \
         "cd /sys/fs/cgroup; cat memory.max pids.max" | xargs)" = "67108864 20" ]'
 exit 0

@@ -225,6 +225,7 @@ fn facts(pod: &PodStatus) -> Table {
         Qos::BestEffort => "best effort",
     };
     say("class of service", qos.to_owned());
+    say("sandbox", pod.sandbox_class.clone());
     say("addresses", addresses(pod));
     say("ports", ports(pod));
     say("node's addresses", pod.host_addresses.join(","));

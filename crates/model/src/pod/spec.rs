@@ -13,6 +13,7 @@ use super::probe::{Hook, Probe};
 use super::volume::{Source, Volume, VolumeMount};
 use crate::container;
 use crate::error::Error;
+use crate::name::Label;
 use crate::network::Network;
 
 /// The most containers of a pod, init containers among them.
@@ -64,6 +65,9 @@ pub struct Draft {
     /// The node's own network instead.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub host_network: bool,
+    /// What keeps it apart. `None`: the strongest that the node offers.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub sandbox_class: Option<Label>,
 }
 
 /// What becomes of a container that ends.

@@ -48,6 +48,8 @@ pub struct PodStatus {
     pub ready: bool,
     /// Its class of service.
     pub qos: Qos,
+    /// What keeps it apart: the name of a class.
+    pub sandbox_class: &'static str,
     /// Init containers first, in the spec's order.
     pub containers: Vec<ContainerStatus>,
     /// Those that were added to look at it, in that order.

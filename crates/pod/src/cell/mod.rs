@@ -37,6 +37,9 @@ use crate::sandbox::{Program, Sandbox};
 use program::Around;
 use volumes::Volumes;
 
+/// The name of this class of sandboxes.
+pub(crate) const CLASS: &str = "cell";
+
 const RUN_CELL: &str = "runtime.RunCell";
 const RUN_EXECUTABLE: &str = "runtime.RunExecutable";
 const UPDATE_EXECUTABLE: &str = "runtime.UpdateExecutable";

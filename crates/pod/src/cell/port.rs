@@ -18,6 +18,10 @@ use crate::kept::Kept;
 use crate::sandbox::{Program, Sandbox, Stream};
 
 impl Sandbox for CellSandbox {
+    fn class(&self) -> &'static str {
+        super::CLASS
+    }
+
     fn settle<'a>(&'a self, spec: &'a PodSpec) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(self.settle_now(spec))
     }

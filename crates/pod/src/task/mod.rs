@@ -142,7 +142,7 @@ impl Task {
         let debug = kept.debug.iter();
         let debug = debug.map(|it| Added::found(it, sandbox.program(&it.place())));
         let debug = debug.collect();
-        let (status, published) = watch::channel(first_status(&meta, &kept.spec));
+        let (status, published) = watch::channel(first_status(&meta, &kept.spec, sandbox.class()));
         let handle = Handle {
             uid: meta.uid,
             orders,
@@ -398,6 +398,7 @@ impl Task {
             stopping: self.kept.stop.is_some(),
             ready: !phase.is_final() && lasting.all(|(_, (_, status))| status.ready),
             qos: qos::class(spec),
+            sandbox_class: self.sandbox.class(),
             containers,
             debug: self.debug.iter().map(Added::status).collect(),
             events: self.notes.all(),
@@ -428,7 +429,7 @@ impl Task {
     }
 }
 
-fn first_status(meta: &Meta, spec: &PodSpec) -> PodStatus {
+fn first_status(meta: &Meta, spec: &PodSpec, class: &'static str) -> PodStatus {
     PodStatus {
         meta: meta.clone(),
         spec: spec.clone(),
@@ -436,6 +437,7 @@ fn first_status(meta: &Meta, spec: &PodSpec) -> PodStatus {
         stopping: false,
         ready: false,
         qos: qos::class(spec),
+        sandbox_class: class,
         containers: Vec::new(),
         debug: Vec::new(),
         events: Vec::new(),

@@ -47,6 +47,10 @@ pub fn spec(message: wire::PodSpec) -> Result<PodSpec> {
             None => Network::default(),
         },
         host_network: message.host_network,
+        sandbox_class: match message.sandbox_class.as_str() {
+            "" => None,
+            name => Some(parse("sandbox_class", name)?),
+        },
     }
     .try_into()
 }
@@ -130,6 +134,11 @@ pub fn to_spec(draft: &Draft) -> wire::PodSpec {
         fs_group: draft.fs_group,
         network: (draft.network != Network::default()).then(|| to_network(&draft.network)),
         host_network: draft.host_network,
+        sandbox_class: draft
+            .sandbox_class
+            .as_ref()
+            .map(ToString::to_string)
+            .unwrap_or_default(),
     }
 }
 

@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::spec::{Draft, HostAlias, Restart};
+use crate::name::Label;
 use crate::schedule::given::{Config, Given, Kind, Place};
 use reader::{Fields, Problems};
 
@@ -235,6 +236,7 @@ pub(crate) fn spec(mut fields: Fields<'_>, beside: &Beside) -> Draft {
             .flatten()
             .collect(),
         host_network: fields.flag("hostNetwork").unwrap_or(false),
+        sandbox_class: class(&mut fields),
         ..Draft::default()
     };
     draft.network = network::network(&mut fields);
@@ -253,6 +255,19 @@ pub(crate) fn spec(mut fields: Fields<'_>, beside: &Beside) -> Draft {
     }
     fields.end();
     draft
+}
+
+/// Kubernetes' word for it is a cluster's object; here the node itself has the classes.
+fn class(fields: &mut Fields<'_>) -> Option<Label> {
+    let name = fields.text("runtimeClassName");
+    match name.parse() {
+        Ok(label) => Some(label),
+        Err(_) if name.is_empty() => None,
+        Err(_) => {
+            fields.refuse("runtimeClassName", "Invalid value: a DNS label");
+            None
+        }
+    }
 }
 
 fn alias(mut fields: Fields<'_>) -> Option<HostAlias> {

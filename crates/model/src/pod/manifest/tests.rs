@@ -157,6 +157,10 @@ fn a_network_is_taken_with_its_names_and_ports() {
     assert!(network.dns.add);
     assert_eq!(draft.containers[0].env[0].from, From::Fact(Fact::PodIp));
     PodSpec::try_from(draft.clone()).unwrap();
+    document["spec"]["runtimeClassName"] = json!("microvm");
+    let classed = read(vec![document.clone()]).unwrap();
+    let class = classed[0].draft.sandbox_class.as_ref();
+    assert_eq!(class.map(crate::name::Label::as_str), Some("microvm"));
     document["spec"]["dnsPolicy"] = json!("None");
     let alone = read(vec![document.clone()]).unwrap();
     assert!(!alone[0].draft.network.dns.add);
