@@ -47,9 +47,8 @@ mke2fs -q -t ext4 -L aurae -E root_owner=0:0 -d "$1/mnt" "$2" "$3"
 
 /// What a disk has that is booted with its services: well-known servers
 /// that need no configuration, as their packages install them.
-const SERVICES: &str = "bash,busybox-static,chrony,cron,curl,dbus,e2fsprogs,iproute2,kmod,\
-    libpam-systemd,logrotate,mount,nginx-light,openssh-client,openssh-server,procps,rsyslog,\
-    systemd-sysv,udev";
+const SERVICES: &str = "bash,busybox-static,chrony,cron,curl,dbus,e2fsprogs,iproute2,kmod,logrotate,\
+    mount,nginx-light,openssh-server,procps,rsyslog,systemd-sysv,udev";
 
 /// The same as [`FINISH`], with what an installer would leave: an fstab, a swap file, links of the
 /// client's other names in front of the originals.

@@ -36,14 +36,6 @@ pub(crate) const CHAPTER: Chapter = Chapter {
             tell: devices,
         },
         Story {
-            name: "systemd's own systemctl and the bus speak to auraed",
-            tell: systemd1,
-        },
-        Story {
-            name: "who logs in has a session of logind's",
-            tell: session,
-        },
-        Story {
             name: "a mount is a unit whoever mounts it",
             tell: mounts,
         },
@@ -160,53 +152,6 @@ fn services(node: &mut Node) -> Result<()> {
 fn devices(node: &mut Node) -> Result<()> {
     node.sh("test -e /dev/disk/by-label/aurae && test -n \"$(ls /run/udev/data)\"")?;
     node.sh("test -d /run/lock && test -d /tmp/.X11-unix && udevadm info -q name -n /dev/vda")
-        .map(drop)
-}
-
-/// `/usr/bin/systemctl` is the package's; ours is in front of it.
-fn systemd1(node: &mut Node) -> Result<()> {
-    let own = node.sh("readlink -f /usr/bin/systemctl")?;
-    ensure!(own.trim() == "/usr/bin/systemctl", "this is {own}");
-    let status = node.sh("/usr/bin/systemctl --no-pager status ssh")?;
-    ensure!(
-        status.contains("active (running)") && status.contains("sshd"),
-        "{status}"
-    );
-    let before = node.sh("/usr/bin/systemctl show -P MainPID cron")?;
-    node.sh("/usr/bin/systemctl restart cron && /usr/bin/systemctl is-active cron")?;
-    let after = node.sh("/usr/bin/systemctl show -P MainPID cron")?;
-    ensure!(before != after, "cron was not restarted");
-    // Nobody has started this: the bus does, by its unit.
-    let name = node.sh(
-        "busctl get-property org.freedesktop.hostname1 /org/freedesktop/hostname1 \
-         org.freedesktop.hostname1 StaticHostname",
-    )?;
-    ensure!(name.contains("debian"), "the host is {name}");
-    node.sh("systemctl is-active systemd-hostnamed").map(drop)
-}
-
-/// With a terminal, by ssh and PAM.
-fn session(node: &mut Node) -> Result<()> {
-    node.sh(
-        "test -e ~/.ssh/id_ed25519 || ssh-keygen -q -t ed25519 -N '' -f ~/.ssh/id_ed25519; \
-         cp ~/.ssh/id_ed25519.pub ~/.ssh/authorized_keys",
-    )?;
-    let seen = node.sh(
-        "ssh -tt -o StrictHostKeyChecking=no -o LogLevel=ERROR root@127.0.0.1 \
-         'cat /proc/self/cgroup; echo dir:$XDG_RUNTIME_DIR; ls -d /run/user/0; \
-         loginctl --no-legend list-sessions; loginctl --no-pager session-status' </dev/null",
-    )?;
-    ensure!(
-        seen.contains("/user.slice/user-0.slice/session-")
-            && seen.contains("dir:/run/user/0")
-            && seen.contains("root")
-            && seen.contains("sshd"),
-        "the session is {seen}"
-    );
-    // It is over with its last process.
-    node.sh("for try in $(seq 100); do \
-         test -z \"$(loginctl --no-legend list-sessions)\" && exit 0; sleep 0.2; done; \
-         loginctl list-sessions; exit 1")
         .map(drop)
 }
 

@@ -211,8 +211,8 @@ pub(crate) struct Units {
     pub(crate) runtime: PathBuf,
     /// The socket of the system bus.
     pub(crate) bus: PathBuf,
-    /// Whether `org.freedesktop.systemd1` is on the bus and on `private`; `auto`: where the daemon's
-    /// init is PID 1 of a machine.
+    /// Whether `org.freedesktop.systemd1` is on the bus and on `private`; `auto`: where the
+    /// daemon's init is PID 1 of a machine.
     pub(crate) systemd1: Switch,
     /// The socket by which root's `systemctl` of systemd's package speaks to the node.
     pub(crate) private: PathBuf,

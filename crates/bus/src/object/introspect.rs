@@ -11,7 +11,8 @@ use crate::path::Object;
 use crate::serve::{Answer, Caller, Service, unknown};
 use crate::wire::message::{Body, Message};
 
-const HEAD: &str = "<!DOCTYPE node PUBLIC \"-//freedesktop//DTD D-BUS Object Introspection 1.0//EN\"\n\
+const HEAD: &str = "<!DOCTYPE node PUBLIC \
+    \"-//freedesktop//DTD D-BUS Object Introspection 1.0//EN\"\n\
     \"https://www.freedesktop.org/standards/dbus/1.0/introspect.dtd\">\n<node>\n";
 /// What every object has.
 const USUAL: &str = " <interface name=\"org.freedesktop.DBus.Peer\">\n  <method name=\"Ping\"/>\n  \

@@ -189,14 +189,10 @@ pub(super) fn absent(name: &UnitName) -> Properties {
     ]
 }
 
-/// All of them.
-pub(super) fn properties(view: &View) -> Properties {
-    let (status, settings) = (&view.status, &view.unit.settings);
+/// How it is.
+fn state(view: &View) -> Properties {
+    let status = &view.status;
     let text = |it: &str| Variant::from(it.to_owned());
-    let description = match status.description.as_str() {
-        "" => view.id.to_string(),
-        words => words.to_owned(),
-    };
     let error = match status.load_error.is_empty() {
         true => (String::new(), String::new()),
         false => {
@@ -204,79 +200,71 @@ pub(super) fn properties(view: &View) -> Properties {
             (name, status.load_error.clone())
         }
     };
-    let mounts = settings.paths("RequiresMountsFor").iter();
-    let mut all: Properties = vec![
+    let names: Vec<String> = view.unit.names.iter().map(ToString::to_string).collect();
+    vec![
         ("Id", text(view.id.as_str())),
-        (
-            "Names",
-            Variant::from(
-                view.unit
-                    .names
-                    .iter()
-                    .map(ToString::to_string)
-                    .collect::<Vec<_>>(),
-            ),
-        ),
+        ("Names", Variant::from(names)),
         ("Following", text("")),
-        (
-            "RequiresMountsFor",
-            Variant::from(mounts.map(|it| it.path.clone()).collect::<Vec<_>>()),
-        ),
-        (
-            "Documentation",
-            Variant::from(texts(settings, "Documentation")),
-        ),
-        ("Description", Variant::from(description)),
         ("LoadState", text(status.load)),
         ("ActiveState", text(status.active)),
         ("FreezerState", text("running")),
         ("SubState", text(status.sub)),
         ("FragmentPath", text(&status.fragment)),
-        (
-            "SourcePath",
-            text(settings.text("SourcePath").unwrap_or_default()),
-        ),
         ("DropInPaths", Variant::from(status.dropins.clone())),
         ("UnitFileState", text(status.file_state)),
         ("UnitFilePreset", text("")),
         ("LoadError", Variant::from(error)),
         ("Job", job(view)),
         ("InvocationID", Variant::from(invocation(view))),
-        (
-            "CollectMode",
-            text(word(settings, "CollectMode", "inactive")),
-        ),
-        (
-            "OnFailureJobMode",
-            text(word(settings, "OnFailureJobMode", "replace")),
-        ),
-        (
-            "OnSuccessJobMode",
-            text(word(settings, "OnSuccessJobMode", "fail")),
-        ),
-        (
-            "FailureAction",
-            text(word(settings, "FailureAction", "none")),
-        ),
-        (
-            "SuccessAction",
-            text(word(settings, "SuccessAction", "none")),
-        ),
-        (
-            "Conditions",
-            conditions(
-                "Condition",
-                settings.conditions("Conditions"),
-                status.condition.is_empty(),
-            ),
-        ),
-        (
-            "Asserts",
-            conditions("Assert", settings.conditions("Asserts"), true),
-        ),
         ("CanClean", Variant::from(Vec::<String>::new())),
         ("Refs", Variant::from(Vec::<String>::new())),
-    ];
+    ]
+}
+
+/// What its files say.
+fn of_files(view: &View, all: &mut Properties) {
+    let settings = &view.unit.settings;
+    let text = |it: &str| Variant::from(it.to_owned());
+    let description = match view.status.description.as_str() {
+        "" => view.id.as_str(),
+        words => words,
+    };
+    let mounts = settings.paths("RequiresMountsFor").iter();
+    let mounts: Vec<String> = mounts.map(|it| it.path.clone()).collect();
+    let held = view.status.condition.is_empty();
+    let (wanted, asserted) = (
+        settings.conditions("Conditions"),
+        settings.conditions("Asserts"),
+    );
+    all.extend([
+        ("Description", text(description)),
+        (
+            "Documentation",
+            Variant::from(texts(settings, "Documentation")),
+        ),
+        (
+            "SourcePath",
+            text(settings.text("SourcePath").unwrap_or_default()),
+        ),
+        ("RequiresMountsFor", Variant::from(mounts)),
+        ("Conditions", conditions("Condition", wanted, held)),
+        ("Asserts", conditions("Assert", asserted, true)),
+    ]);
+    for (field, default) in [
+        ("CollectMode", "inactive"),
+        ("OnFailureJobMode", "replace"),
+        ("OnSuccessJobMode", "fail"),
+        ("FailureAction", "none"),
+        ("SuccessAction", "none"),
+    ] {
+        all.push((field, text(word(settings, field, default))));
+    }
+}
+
+/// All of them.
+pub(super) fn properties(view: &View) -> Properties {
+    let mut all = state(view);
+    of_files(view, &mut all);
     dependencies(view, &mut all);
     times(view, &mut all);
     abilities(view, &mut all);

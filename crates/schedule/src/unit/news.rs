@@ -92,6 +92,7 @@ impl Feed {
         if !self.has_listeners() {
             (self.heard, self.ended) = (false, Vec::new());
             self.changed.clear();
+            (self.jobs, self.units) = Default::default();
             return;
         }
         let moved = std::mem::take(&mut self.moved) || !self.heard;

@@ -61,20 +61,14 @@ const ROWS_OF_SYSTEMD: &[Row] = &[
         "no records of boots in utmp and wtmp; there are no run levels",
     ),
     Row(
-        &["systemd-logind.service"],
-        AsItIs,
-        "sessions are scopes of the daemon's",
-    ),
-    Row(
-        &["user-runtime-dir@.service"],
-        AsItIs,
-        "`/run/user/UID` comes with a user's first session and goes with the last one",
-    ),
-    Row(
-        &["user@.service"],
+        &[
+            "systemd-logind.service",
+            "user@.service",
+            "user-runtime-dir@.service",
+        ],
         Masked,
-        "`PAMName=` is not honoured, and systemd as a user's manager would need a cgroup of its own; \
-         users have sessions, and no units",
+        "sessions were not tried with the daemon's scopes yet; users log in without a session, and \
+         have no `/run/user/UID`",
     ),
     Row(
         &[
@@ -307,7 +301,7 @@ mod tests {
         let text = "[Service]\nExecStart=/bin/x - y\n";
         for name in [
             "systemd-udevd.service",
-            "user@.service",
+            "systemd-logind.service",
             "systemd-initctl.service",
         ] {
             std::fs::write(format!("{lib}/{name}"), text).unwrap();
@@ -323,8 +317,8 @@ mod tests {
             };
             loader.load(&UnitName::parse(name).unwrap()).unwrap()
         };
-        let user = load("user@1000.service").masked.unwrap();
-        assert!(why(&user).unwrap().contains("sessions"), "{user}");
+        let logind = load("systemd-logind.service").masked.unwrap();
+        assert!(why(&logind).unwrap().contains("sessions"), "{logind}");
         assert!(load("systemd-initctl.service").masked.is_none());
         assert!(load("systemd-udevd.service").masked.is_none());
         std::fs::remove_dir_all(top).unwrap();
