@@ -123,7 +123,9 @@ fn hidden(data: &Texts, asked: &Texts) -> Texts {
         Some(other) if other == HIDDEN => String::new(),
         _ => HIDDEN.to_owned(),
     };
-    let told = data.iter().map(|(key, text)| (key.clone(), told(key, text)));
+    let told = data
+        .iter()
+        .map(|(key, text)| (key.clone(), told(key, text)));
     told.collect()
 }
 
@@ -220,7 +222,10 @@ mod tests {
         assert_eq!(hidden(&own, &Texts::new()), all);
         assert_eq!(hidden(&own, &own), own);
         let other = texts([("a", "one"), ("b", "three"), ("c", "four")]);
-        assert_eq!(hidden(&own, &other), texts([("a", "one"), ("b", "(hidden)")]));
+        assert_eq!(
+            hidden(&own, &other),
+            texts([("a", "one"), ("b", "(hidden)")])
+        );
         // Who says what stands in a text's place isn't told that it is so.
         assert_ne!(hidden(&own, &all), all);
         assert!(!format!("{:?}", hidden(&own, &all)).contains("one"));
