@@ -79,6 +79,8 @@ struct Target {
     name: &'static str,
     build: &'static [&'static str],
     limits: &'static [&'static str],
+    /// Folders of the repository that have inputs, beside `fuzz/seeds`.
+    inputs: &'static [&'static str],
 }
 
 const TARGETS: &[Target] = &[
@@ -87,12 +89,14 @@ const TARGETS: &[Target] = &[
         name: "documents",
         build: &["--features", "layer"],
         limits: &["-max_len=16384"],
+        inputs: &[],
     },
     Target::plain("init_protocol"),
     Target {
         name: "layer",
         build: &["--features", "layer"],
         limits: &["-max_len=16384", "-timeout=20"],
+        inputs: &[],
     },
     Target::plain("log_frames"),
     Target::plain("names"),
@@ -106,6 +110,13 @@ const TARGETS: &[Target] = &[
             "-malloc_limit_mb=2048",
             "-timeout=20",
             "-detect_leaks=0",
+            "-max_len=8192",
+            "-dict=fuzz/program.dict",
+        ],
+        inputs: &[
+            "examples",
+            "crates/language/prelude",
+            "crates/language/tests/tsc",
         ],
     },
 ];
@@ -116,6 +127,7 @@ impl Target {
             name,
             build: &[],
             limits: &[],
+            inputs: &[],
         }
     }
 }
@@ -271,6 +283,7 @@ fn fuzz(minutes: u32, name: &str) -> Result<bool> {
         std::fs::create_dir_all(build::root()?.join(&corpus))?;
         let mut run = tool.command(target)?;
         run.args([&corpus, &format!("fuzz/seeds/{name}")]);
+        run.args(target.inputs);
         if matches!(tool, Tool::CargoFuzz) {
             run.arg("--");
         }

@@ -52,13 +52,14 @@ pub(crate) async fn run(global: &Global, args: &ApplyArgs) -> Result<u8, Failure
             false => apply(global, args, None).await,
         };
     };
+    args.declaring.says_nothing_more()?;
     let global = saved.global(global)?;
     let args = args.clone().of(&saved);
     let made = make(&global, &args.declaring, args.declaring.claim()?, true).await?;
     let Some(report) = made.report else {
         return Ok(made.done.status);
     };
-    saved.check(&made.done.digest, &report)?;
+    saved.check(&made.done, &report)?;
     apply(&global, &args, Some(&report)).await
 }
 
@@ -109,10 +110,12 @@ pub(crate) fn hear(steps: &Steps, change: &Change, style: Style) {
     }
 }
 
-/// Asks on the terminal.
+/// Asks on the terminal; on standard error, since what is printed may go elsewhere.
 pub(crate) fn agreed(question: &str) -> Result<bool, Failure> {
-    print(&format!("{question} [y/N] "))?;
-    let flushed = std::io::stdout().flush();
+    let mut terminal = std::io::stderr().lock();
+    let asked = write!(terminal, "{question} [y/N] ");
+    let flushed = asked.and_then(|()| terminal.flush());
+    drop(terminal);
     let mut answer = String::new();
     let read = flushed.and_then(|()| std::io::stdin().lock().read_line(&mut answer));
     read.map_err(|problem| Failure::new(format!("no answer: {problem}")))?;
@@ -120,9 +123,10 @@ pub(crate) fn agreed(question: &str) -> Result<bool, Failure> {
 }
 
 impl ApplyArgs {
-    /// Whether a terminal is there for the question.
+    /// Whether somebody is there for the question: a person who keeps what is printed
+    /// (`aurae apply web.ts | tee log`) is asked as well.
     fn asks(&self) -> bool {
-        let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+        let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
         terminal && !self.yes && self.output == Form::Text && !self.declaring.is_read_once()
     }
 

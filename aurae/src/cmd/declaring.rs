@@ -135,6 +135,27 @@ impl DeclaringArgs {
         self.program.values.clone_from(&said.values);
     }
 
+    /// Refuses what a kept plan says already: it would mean nothing, and pass for a wish.
+    pub(crate) fn says_nothing_more(&self) -> Result<(), Failure> {
+        let said = [
+            ("--dry-run", self.dry_run),
+            ("--set", self.set.is_some()),
+            ("--adopt", self.adopt),
+            ("--prune", !self.prune),
+            ("--target", !self.target.is_empty()),
+            ("--root", self.program.root.is_some()),
+            ("--values", self.program.values.is_some()),
+            ("an argument of the program", !self.args.is_empty()),
+        ];
+        match said.into_iter().find(|(_, said)| *said) {
+            None => Ok(()),
+            Some((what, _)) => Err(Failure::usage(format!(
+                "a kept plan is applied as it was made: it doesn't take {what}"
+            ))
+            .with_hint("plan again with it, and apply that plan")),
+        }
+    }
+
     /// Whether the program is standard input.
     pub(crate) fn is_stdin(&self) -> bool {
         self.file == Path::new("-")

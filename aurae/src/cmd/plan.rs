@@ -126,7 +126,7 @@ pub(crate) async fn run(global: &Global, args: &PlanArgs) -> Result<u8, Failure>
                     .with_hint("write it into a file"),
             );
         }
-        Saved::new(global, declaring, made.done.digest, report).write(out)?;
+        Saved::new(global, declaring, &made.done, report).write(out)?;
     }
     Ok(match args.exit_code && changes {
         true => WOULD_CHANGE,

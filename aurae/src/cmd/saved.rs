@@ -3,15 +3,16 @@
 //! changes. It holds the changes and the path of the program, not the program: that is read again,
 //! and must be the same.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use script::reconcile::change::{Change, Report};
 use serde::{Deserialize, Serialize};
 
 use super::declaring::DeclaringArgs;
+use super::script::execute::Done;
 use crate::failure::Failure;
 use crate::global::Global;
 
@@ -35,6 +36,8 @@ pub(crate) struct Saved {
     /// The command line's node and tenant.
     pub(crate) node: Option<String>,
     pub(crate) tenant: Option<String>,
+    /// The context that the plan was made for where the program names none.
+    context: String,
     /// The changes that the plan showed.
     pub(crate) report: Report,
 }
@@ -56,7 +59,7 @@ impl Saved {
     pub(crate) fn new(
         global: &Global,
         declaring: &DeclaringArgs,
-        digest: String,
+        done: &Done,
         report: Report,
     ) -> Self {
         let file = &declaring.file;
@@ -65,7 +68,8 @@ impl Saved {
             file: std::path::absolute(file).unwrap_or_else(|_| file.clone()),
             args: declaring.args.clone(),
             set: declaring.claimed(&report.set),
-            digest,
+            digest: done.digest.clone(),
+            context: done.nodes.name(None),
             node: global.node.clone(),
             tenant: global.tenant.clone(),
             report,
@@ -102,6 +106,12 @@ impl Saved {
         let mut options = OpenOptions::new();
         let options = options.write(true).create(true).truncate(true).mode(0o600);
         let mut file = options.open(to).map_err(|problem| fail(&problem))?;
+        // Of a file that was there already, too.
+        if file.metadata().is_ok_and(|it| it.is_file()) {
+            let own = Permissions::from_mode(0o600);
+            file.set_permissions(own)
+                .map_err(|problem| fail(&problem))?;
+        }
         writeln!(file, "{text}").map_err(|problem| fail(&problem))
     }
 
@@ -130,9 +140,18 @@ impl Saved {
     /// Checks that an apply would make the same changes now.
     ///
     /// # Errors
-    /// The program, or the objects on the node, have changed since; the message names the change.
-    pub(crate) fn check(&self, digest: &str, now: &Report) -> Result<(), Failure> {
-        if digest != self.digest {
+    /// The program, the current context, or the objects on the node have changed since; the message
+    /// names the change.
+    pub(crate) fn check(&self, done: &Done, now: &Report) -> Result<(), Failure> {
+        // Two nodes with nothing on them would look alike.
+        let context = done.nodes.name(None);
+        if context != self.context {
+            return Err(moved(format!(
+                "the plan was made for the context {:?}, and {context:?} is current now",
+                self.context
+            )));
+        }
+        if done.digest != self.digest {
             return Err(moved(
                 "the program has changed since the plan was made".to_owned(),
             ));

@@ -2,6 +2,9 @@
 //! Stories of an apply on a terminal: it shows its plan and asks, tells what is being done, and
 //! asks nothing where it was told to go ahead or where there is no terminal.
 
+use std::fs;
+use std::process::Command;
+
 use super::{Folder, node};
 use crate::typist::Typist;
 
@@ -52,6 +55,31 @@ fn an_apply_on_a_terminal_shows_its_plan_and_asks() {
     removed.sees("- stop cell b");
     assert_eq!(removed.leaves(), Some(0));
     assert_eq!(names(), "");
+}
+
+#[test]
+fn who_keeps_what_is_printed_is_asked_as_well() {
+    let Some(node) = node() else { return };
+    let folder = Folder::new();
+    let file = folder.file("kept.ts", CELL);
+    let apply = node.command(&["apply", &file, "a"]);
+    let mut kept = Command::new("sh");
+    let log = folder.file("kept.log", "");
+    kept.args(["-c", "\"$@\" | cat > \"$0\""]).arg(&log);
+    kept.arg(apply.get_program()).args(apply.get_args());
+    let set = apply.get_envs();
+    kept.envs(set.filter_map(|(name, value)| Some((name, value?))));
+    let mut no = Typist::start(&kept);
+    no.sees("apply this? [y/N] ");
+    no.types("n\r");
+    no.sees("nothing was changed");
+    no.leaves();
+    assert_eq!(node.aurae(&["ps", "-o", "name"]).ok(), "");
+    let log = fs::read_to_string(log).unwrap();
+    assert!(
+        log.contains("+ create cell a") && !log.contains("[y/N]"),
+        "{log}"
+    );
 }
 
 const SLOW: &str = r#"

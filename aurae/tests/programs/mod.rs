@@ -3,7 +3,9 @@
 
 mod apply;
 mod asked;
+mod broken;
 mod hostile;
+mod pages;
 mod pods;
 mod recipes;
 mod running;
@@ -14,7 +16,7 @@ mod streams;
 mod values;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -385,113 +387,9 @@ fn a_plan_needs_read_grants_alone() {
 }
 
 #[test]
-fn a_loop_without_an_end_is_stopped_by_ctrl_c_and_by_its_time() {
-    let Some(node) = node() else { return };
-    let folder = Folder::new();
-    let file = folder.file(
-        "loop.ts",
-        "print('begun');\nawait sleep(1);\n[1].forEach(() => { for (;;) {} });\n",
-    );
-    let timed = node.aurae(&["--timeout", "300ms", &file]).fails(1);
-    assert!(
-        timed.contains("--timeout") && timed.contains("loop.ts:3:"),
-        "{timed}"
-    );
-
-    let mut looping = node.command(&[&file]);
-    let mut looping = looping
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    assert_eq!(read_line(looping.stdout.as_mut().unwrap()), "begun");
-    let pid = rustix::process::Pid::from_child(&looping);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    let asked = Instant::now();
-    assert_eq!(looping.wait().unwrap().code(), Some(130));
-    // The promise is 100 ms; the rest is for a machine that has something else to do.
-    assert!(
-        asked.elapsed() < Duration::from_secs(20),
-        "{:?}",
-        asked.elapsed()
-    );
-}
-
-#[test]
-fn a_daemon_killed_in_the_middle_of_a_call_is_caught_by_its_code() {
-    let Some(node) = node() else { return };
-    let folder = Folder::new();
-    let file = folder.file(
-        "watch.ts",
-        r#"
-await runtime.Run([new Cell({ name: "w" }), new Executable({ name: "w/x", argv: ["sleep", "1000"] })]);
-let open = false;
-try {
-  for await (const _ of runtime.Watch({})) {
-    if (!open) print("open");
-    open = true;
-  }
-} catch (error) {
-  if (!(error instanceof AuraeError)) throw error;
-  print(error.code, error.hint !== undefined);
-}
-print((await runtime.Get("w/x")).executable?.state);
-"#,
-    );
-    let mut waiting = node.command(&[&file]);
-    let mut waiting = waiting.stdout(Stdio::piped()).spawn().unwrap();
-    let out = waiting.stdout.as_mut().unwrap();
-    assert_eq!(read_line(out), "open");
-    node.kill_daemon();
-    assert_eq!(read_line(out), "UNAVAILABLE true");
-    assert_eq!(read_line(out), "running", "the next call connects again");
-    assert_eq!(waiting.wait().unwrap().code(), Some(0));
-    node.aurae(&["rm", "-rf", "w"]).ok();
-}
-
-#[test]
-fn a_revoked_certificate_is_caught_by_its_code() {
-    let Some(node) = node() else { return };
-    let folder = Folder::new();
-    let follower = user(&node, "follower", &["runtime"]);
-    node.configure("follower.toml", &follower, "follower");
-    let file = folder.file(
-        "watch.ts",
-        r#"
-print((await identity.WhoAmI()).serial);
-try {
-  for await (const { type } of runtime.Watch({})) print(type);
-  print("ended");
-} catch (error) {
-  print(error instanceof AuraeError ? error.code : error);
-}
-"#,
-    );
-    let mut watching = node.command_as("follower.toml", &[&file]);
-    let mut watching = watching.stdout(Stdio::piped()).spawn().unwrap();
-    let out = watching.stdout.as_mut().unwrap();
-    let serial = read_line(out);
-    assert_eq!(read_line(out), "snapshot_end");
-    node.aurae(&["identity", "revoke", &serial]).ok();
-    assert_eq!(read_line(out), "CERT_REVOKED");
-    assert_eq!(watching.wait().unwrap().code(), Some(0));
-}
-
-#[test]
 fn calls_to_several_nodes_run_side_by_side() {
     let (Some(one), Some(other)) = (node(), node()) else {
         return;
-    };
-    let context = |name: &str, node: &Node| {
-        let path = |file: &str| node.path(file).display().to_string();
-        format!(
-            "[nodes.{name}]\naddress = \"unix://{}\"\nca = \"{}\"\n[users.{name}]\ncertificate = \
-             \"{}\"\nkey = \"{}\"\n[contexts.{name}]\nnode = \"{name}\"\nuser = \"{name}\"\n",
-            path("run/aurae.sock"),
-            path("state/pki/ca.pem"),
-            path("state/pki/admin.pem"),
-            path("state/pki/admin.key"),
-        )
     };
     let both = context("alice", &one) + &context("bob", &other);
     fs::write(one.path("both.toml"), both).unwrap();
@@ -562,81 +460,4 @@ fn a_selection_is_applied_and_left(one: &Node, other: &Node, folder: &Folder) {
     assert_eq!(other.aurae(&["ps", "-o", "name"]).ok(), "");
     assert_eq!(one.aurae(&["ps", "-o", "name"]).ok(), "picked\n");
     one.aurae(&["rm", "-rf", "picked"]).ok();
-}
-
-#[test]
-fn the_repositorys_examples_are_checked_and_in_the_one_style() {
-    let Some(node) = node() else { return };
-    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
-    let files = programs(&examples);
-    assert!(files.len() >= 12, "{files:?}");
-    let mut check = vec!["check"];
-    check.extend(files.iter().map(String::as_str));
-    node.aurae(&check).ok();
-    check.splice(0..1, ["fmt", "--check"]);
-    node.aurae(&check).ok();
-}
-
-fn programs(folder: &Path) -> Vec<String> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(programs(&path));
-        } else if path.extension().is_some_and(|ending| ending == "ts") {
-            found.push(path.to_str().unwrap().to_owned());
-        }
-    }
-    found.sort();
-    found
-}
-
-/// A piece of code of a page: its file, its text, whether it is to be run.
-type Snippet = (String, String, bool);
-
-fn snippets(page: &str) -> Vec<Snippet> {
-    let mut found: Vec<Snippet> = Vec::new();
-    let mut open: Option<(bool, String)> = None;
-    for line in page.lines() {
-        match (&mut open, line.strip_prefix("```")) {
-            (None, Some("ts")) => open = Some((false, String::new())),
-            (None, Some("ts run")) => open = Some((true, String::new())),
-            (Some((run, text)), Some("")) => {
-                let named = text
-                    .lines()
-                    .next()
-                    .and_then(|it| it.strip_prefix("// file: "));
-                let name = named.map_or(format!("snippet-{}.ts", found.len()), str::to_owned);
-                found.push((name, text.clone(), *run));
-                open = None;
-            }
-            (Some((_, text)), _) => text.push_str(&format!("{line}\n")),
-            _ => {}
-        }
-    }
-    found
-}
-
-#[test]
-fn the_docs_snippets_are_programs() {
-    let Some(node) = node() else { return };
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/language");
-    let mut count = 0;
-    for page in ["tour.md", "modules.md"] {
-        let folder = Folder::new();
-        let all = snippets(&fs::read_to_string(docs.join(page)).unwrap());
-        let files: Vec<_> = all
-            .iter()
-            .map(|(name, text, run)| (folder.file(name, text), *run))
-            .collect();
-        for (file, run) in files {
-            node.aurae(&["check", &file]).ok();
-            count += 1;
-            // Limits need a node with controllers; there is one in the stories.
-            if run && !fs::read_to_string(&file).unwrap().contains("Run(") {
-                node.aurae(&[&file]).ok();
-            }
-        }
-    }
-    assert!(count >= 9, "{count} snippets");
 }

@@ -167,3 +167,81 @@ fn manifests_are_applied_shown_and_deleted_and_bad_ones_change_nothing() {
         .ok();
     assert!(applied.starts_with("crontab/ann-"), "{applied}");
 }
+
+const CONFIGS: &str = r#"
+const texts = values({ password: "first-secret", motd: "hello" });
+if (args[0] !== "none") {
+  await schedule.PutConfig({ kind: "secret", name: "db", data: { password: texts.password } });
+  await schedule.PutConfig({ name: "motd", data: { text: texts.motd }, immutable: false });
+}
+"#;
+
+#[test]
+fn secrets_are_declared_compared_and_pruned_and_never_shown() {
+    let Some(node) = node() else { return };
+    let folder = Folder::new();
+    let file = folder.file("main.ts", CONFIGS);
+    let values = folder.file("prod.json", r#"{ "password": "second-secret" }"#);
+    let silent = |told: &str| {
+        for hidden in ["first-secret", "second-secret", "hello"] {
+            assert!(!told.contains(hidden), "{told}");
+        }
+    };
+    let names = || node.aurae(&["schedule", "configs", "-o", "name"]).ok();
+    let planned = node.aurae(&["plan", &file]).ok();
+    for part in [
+        "+ create config secret db",
+        "+ create config config_map motd",
+        "data.password: set, not shown",
+    ] {
+        assert!(planned.contains(part), "no {part} in:\n{planned}");
+    }
+    silent(&planned);
+    assert_eq!(names(), "");
+    silent(&node.aurae(&["apply", &file]).ok());
+    let same = node.aurae(&["apply", &file]).ok();
+    assert_eq!(same, "nothing changed: 2 as declared\n");
+    // Another text differs, and is told in no form.
+    for form in ["text", "json"] {
+        let differs = node.aurae(&["plan", "-o", form, "--values", &values, &file]);
+        assert_eq!(differs.status, Some(0), "{differs:?}");
+        assert!(differs.out.contains("data.password"), "{differs:?}");
+        assert!(!differs.out.contains("data.text"), "{differs:?}");
+        silent(&format!("{}{}", differs.out, differs.err));
+    }
+    let drift = [
+        "plan",
+        "--refresh-only",
+        "--exit-code",
+        "--values",
+        &values,
+        &file,
+    ];
+    node.aurae(&drift).fails(2);
+    let changed = node.aurae(&["apply", "--values", &values, &file]).ok();
+    assert!(changed.contains("~ update config secret db"), "{changed}");
+    assert!(changed.contains("1 × update, 1 unchanged"), "{changed}");
+    assert_eq!(node.aurae(&drift).ok(), "no drift: 2 as applied\n");
+    // Nobody is told it, and the program isn't either.
+    let get = "print(await schedule.GetConfig({ kind: 'secret', name: 'db' }))";
+    let shown = node.aurae(&["-e", get]).ok();
+    assert!(shown.contains("(hidden)"), "{shown}");
+    silent(&shown);
+    // One that was put by hand is another's, be it the same.
+    let other = folder.file(
+        "other.ts",
+        r#"await schedule.PutConfig({ kind: "secret", name: "hand", data: { k: args[0] } });"#,
+    );
+    let by_hand = "await schedule.PutConfig({ kind: 'secret', name: 'hand', data: { k: 'v' } })";
+    node.aurae(&["-e", by_hand]).ok();
+    for text in ["v", "w"] {
+        let refused = node.aurae(&["plan", &other, text]).fails(1);
+        assert!(refused.contains("CONFLICT"), "{refused}");
+    }
+    let taken = node.aurae(&["apply", "--adopt", &other, "v"]).ok();
+    assert!(taken.contains("^ take over config secret hand"), "{taken}");
+    node.aurae(&["set", "rm", "--yes", "other"]).ok();
+    let pruned = node.aurae(&["apply", &file, "none"]).ok();
+    assert!(pruned.contains("- remove config secret db"), "{pruned}");
+    assert_eq!(names(), "");
+}

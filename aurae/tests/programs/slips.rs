@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Stories of slips that would pass for a plan with nothing to do, or for a wish to stop all.
 
-use super::{Folder, node};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+
+use super::{Folder, context, node};
 
 #[test]
 fn what_passes_for_nothing_to_do_by_a_slip_is_refused() {
@@ -56,4 +59,46 @@ fn data_in_several_documents_is_declared_and_an_empty_file_is_refused() {
             .contains("aurae plan")
     );
     node.aurae(&["set", "rm", "--yes", "several"]).ok();
+}
+
+#[test]
+fn a_kept_plan_takes_no_more_options_and_goes_to_no_other_node() {
+    let (Some(one), Some(other)) = (node(), node()) else {
+        return;
+    };
+    let both = context("alice", &one) + &context("bob", &other);
+    fs::write(one.path("both.toml"), both).unwrap();
+    let aurae = |args: &[&str]| one.aurae_as("both.toml", args);
+    aurae(&["config", "use-context", "alice"]).ok();
+    let folder = Folder::new();
+    let file = folder.file("k.ts", r#"await runtime.Run(new Cell({ name: "kept" }));"#);
+    // What was readable for others isn't any more: a plan shows much of a node.
+    let out = folder.file("k.plan", "");
+    fs::set_permissions(&out, Permissions::from_mode(0o644)).unwrap();
+    aurae(&["plan", "--out", &out, &file]).ok();
+    let mode = fs::metadata(&out).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    for more in [
+        &["--target", "x"][..],
+        &["--adopt"],
+        &["--set", "x"],
+        &["--prune=false"],
+        &["--values", &file],
+        &["argument"],
+    ] {
+        let args = [&["apply", out.as_str()][..], more].concat();
+        let refused = aurae(&args).fails(2);
+        assert!(refused.contains("applied as it was made"), "{refused}");
+    }
+    // Two nodes with nothing on them look alike.
+    aurae(&["config", "use-context", "bob"]).ok();
+    let refused = aurae(&["apply", &out]).fails(1);
+    assert!(refused.contains("made for the context"), "{refused}");
+    for node in [&one, &other] {
+        assert_eq!(node.aurae(&["ps", "-q"]).ok(), "");
+    }
+    aurae(&["config", "use-context", "alice"]).ok();
+    aurae(&["apply", &out]).ok();
+    assert_eq!(one.aurae(&["ps", "-o", "name"]).ok(), "kept\n");
+    one.aurae(&["rm", "-rf", "kept"]).ok();
 }

@@ -84,11 +84,11 @@ fn message(known: &Known) -> wire::ScheduleStatus {
     })
 }
 
-fn config(kept: &KeptConfig, whole: bool) -> wire::Config {
+fn config(kept: &KeptConfig, told: convert::Told<'_>) -> wire::Config {
     convert::to_config(&convert::Kept {
         named: &kept.named,
         data: &kept.data,
-        whole,
+        told,
         immutable: kept.immutable,
         generation: kept.generation,
         changed: kept.changed,
@@ -206,7 +206,7 @@ impl Service for ScheduleService {
             .await?;
         let put = self.schedules.put_config(permit, put);
         let kept = caller.unless_expelled(put).await?;
-        Ok(Response::new(config(&kept, false)))
+        Ok(Response::new(config(&kept, convert::Told::Keys)))
     }
 
     async fn get_config(&self, request: Request<wire::GetConfigRequest>) -> Answer<wire::Config> {
@@ -216,7 +216,9 @@ impl Service for ScheduleService {
         let named = named.map_err(to_status)?;
         let permit = caller.permit_at(&named.tenant, Some(&named.path())).await?;
         let kept = self.schedules.get_config(&permit, &named);
-        Ok(Response::new(config(&*kept.map_err(to_status)?, true)))
+        let kept = kept.map_err(to_status)?;
+        let told = convert::Told::Texts(&it.data);
+        Ok(Response::new(config(&kept, told)))
     }
 
     async fn list_configs(
@@ -233,7 +235,10 @@ impl Service for ScheduleService {
         let all = self.schedules.list_configs(&permit, tenant);
         let all = all.map_err(to_status)?;
         Ok(Response::new(wire::ListConfigsResponse {
-            configs: all.iter().map(|kept| config(kept, false)).collect(),
+            configs: all
+                .iter()
+                .map(|kept| config(kept, convert::Told::Keys))
+                .collect(),
         }))
     }
 

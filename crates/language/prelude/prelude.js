@@ -1465,14 +1465,16 @@ function scheduling(declare, declaring) {
   const [options = {}, context] = rest;
   known(options);
   if (!isPlain(options)) throw new TypeError(`schedule.${called}: expected options, an object`);
+  const { given, ...spec } = options;
   const { first, work } = taken(called, what);
+  if (given !== undefined) work["given"] = given;
   const name = first.name.split("/")[0];
   const whose = first.tenant === undefined ? {} : { tenant: first.tenant };
   return to({
    ...whose,
    name,
    spec: {
-    ...options,
+    ...spec,
     when,
     work
    }

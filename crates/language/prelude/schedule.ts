@@ -46,9 +46,11 @@ export interface ScheduleFriendly {
 /**
  * What a schedule takes beside what runs and when. Its name is the first label of the workload's:
  * `nightly` of a pod `nightly`, of an executable `nightly` or `nightly/backup`. A cell is given
- * with the executables in it: `[cell, app]`.
+ * with the executables in it: `[cell, app]`. `given` says which configs and secrets a pod gets.
  */
-export type ScheduleOptions = Omit<schedule.ScheduleSpec, "work" | "when">;
+export type ScheduleOptions = Omit<schedule.ScheduleSpec, "work" | "when"> & {
+  given?: schedule.Given[];
+};
 
 /** What declares on a node, by what a program says for that node. */
 export type Declaring = (where: unknown) => Call;
@@ -59,10 +61,12 @@ export function scheduling(declare: Call, declaring: Declaring): Record<string, 
     const [options = {}, context] = rest;
     known(options);
     if (!isPlain(options)) throw new TypeError(`schedule.${called}: expected options, an object`);
+    const { given, ...spec } = options;
     const { first, work } = taken(called, what);
+    if (given !== undefined) work["given"] = given;
     const name = first.name.split("/")[0];
     const whose = first.tenant === undefined ? {} : { tenant: first.tenant };
-    return to({ ...whose, name, spec: { ...options, when, work } }, context);
+    return to({ ...whose, name, spec: { ...spec, when, work } }, context);
   };
   return {
     Now: (what, ...rest) => keep(declare, "Now", what, { now: {} }, rest),

@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use api::convert::schedule::crontab::{self, Place};
 use api::convert::schedule::{Manifests, Read, read_manifests, to_name, to_put, to_spec};
 use api::schedule::v0::{
-    DeclareRequest, GetConfigRequest, GetRequest, ListConfigsRequest, RemoveConfigRequest,
-    RemoveRequest, ScheduleStatus, UndoRequest,
+    Config, ConfigKind, DeclareRequest, GetConfigRequest, GetRequest, ListConfigsRequest,
+    RemoveConfigRequest, RemoveRequest, ScheduleStatus, UndoRequest,
 };
 use serde::Deserialize;
 
 use super::schedules;
 use crate::failure::{FINDINGS, Failure};
-use crate::output::{OutputArgs, Table, note, print, print_line, print_message};
+use crate::output::{Format, OutputArgs, Table, note, print, print_line, print_message};
 use crate::session::{Session, is_not_found};
 
 /// Files of manifests in a folder.
@@ -277,6 +277,7 @@ async fn generation(
         tenant: put.tenant.clone(),
         kind: put.kind,
         name: put.name.clone(),
+        ..Default::default()
     };
     let get = async |node: &client::Node| {
         schedules(node)
@@ -375,6 +376,13 @@ pub(super) async fn undo(session: &Session, args: &UndoArgs) -> Result<u8, Failu
     Ok(0)
 }
 
+fn kind(config: &Config) -> &'static str {
+    match config.kind() {
+        ConfigKind::Secret => "secret",
+        _ => "configmap",
+    }
+}
+
 /// Lists configs.
 pub(super) async fn configs(session: &Session, args: &ConfigsArgs) -> Result<u8, Failure> {
     let request = ListConfigsRequest {
@@ -394,14 +402,15 @@ pub(super) async fn configs(session: &Session, args: &ConfigsArgs) -> Result<u8,
         note("there are no configs");
         return Ok(0);
     }
+    if args.output.output == Format::Name {
+        let mut all = answer.configs.iter();
+        all.try_for_each(|it| print_line(&format!("{}/{}", kind(it), it.name)))?;
+        return Ok(0);
+    }
     let mut table = Table::new(&["KIND", "NAME", "KEYS", "GENERATION", "OWNER"]);
     for it in &answer.configs {
-        let kind = match it.kind() {
-            api::schedule::v0::ConfigKind::Secret => "secret",
-            _ => "configmap",
-        };
         table.push(vec![
-            kind.into(),
+            kind(it).into(),
             it.name.as_str().into(),
             it.keys.join(" ").into(),
             it.generation.to_string().into(),

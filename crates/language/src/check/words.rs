@@ -93,7 +93,10 @@ fn owner_of(object: &Type) -> String {
 pub(crate) fn not_offered(name: &str) -> Option<&'static str> {
     Some(match name {
         "At" | "After" => "`schedule.Declare` does that: its `spec.when` says when",
-        "secrets" => "no node keeps secrets",
+        "secrets" => {
+            "`schedule.PutConfig` keeps one, with `kind: \"secret\"`, and `spec.work.given` of \
+             `schedule.Declare` gives it to a pod"
+        }
         "route" => "no node routes traffic",
         "batch" => "no node runs batches",
         "mount" => "no node mounts for workloads by this name",

@@ -203,6 +203,7 @@ fn what_declares_is_said_in_the_protos() {
         ("identity.Deny", "grant"),
         ("pod.Run", "pod"),
         ("schedule.Declare", "schedule"),
+        ("schedule.PutConfig", "config"),
     ];
     assert_eq!(declaring, expected);
     let allow = api().method("identity.Allow").unwrap();

@@ -151,7 +151,7 @@ impl Nodes {
     }
 
     /// A context's name; where none is named, the command line's, or the configuration's own.
-    pub(crate) fn name(&self, node: Option<&str>) -> String {
+    pub fn name(&self, node: Option<&str>) -> String {
         let name = node.or(self.choice.as_deref());
         let name = name.or(self.config.current_context.as_deref());
         name.unwrap_or_default().to_owned()

@@ -3,7 +3,7 @@
 
 use model::error::{Error, Result};
 use model::name::Tenant;
-use model::schedule::given::{Config, Given, Kind, Place};
+use model::schedule::given::{Config, Given, Kind, Place, Texts};
 use model::schedule::manifest::ReadConfig;
 use model::schedule::request::{NamedConfig, PutConfig};
 use model::time::Timestamp;
@@ -48,14 +48,43 @@ pub fn put(own: &Tenant, message: wire::PutConfigRequest) -> Result<PutConfig> {
     PutConfig::new(named, message.data, message.immutable)
 }
 
+/// The request of `PutConfig` in the form that a node gives its parts back in.
+///
+/// # Errors
+/// As [`put`], and for the tenant.
+pub fn normal_config(own: &str, message: wire::PutConfigRequest) -> Result<wire::PutConfigRequest> {
+    let tenant = message.tenant.clone();
+    let put = put(&parse("tenant", own)?, message)?;
+    let (kind, name) = to_name(&put.named.config);
+    Ok(wire::PutConfigRequest {
+        tenant,
+        kind: kind.into(),
+        name,
+        data: put.data,
+        immutable: put.immutable,
+    })
+}
+
+/// How much of a config's texts is told.
+#[derive(Clone, Copy)]
+pub enum Told<'a> {
+    /// None: what was put, and lists.
+    Keys,
+    /// All; of a secret those that were asked about and are its own.
+    Texts(&'a Texts),
+}
+
+/// Stands in the place of a text that isn't told.
+const HIDDEN: &str = "(hidden)";
+
 /// What is shown of a config.
 pub struct Kept<'a> {
     /// Which.
     pub named: &'a NamedConfig,
     /// Its texts.
-    pub data: &'a model::schedule::given::Texts,
-    /// Whether the texts are told, of what is no secret.
-    pub whole: bool,
+    pub data: &'a Texts,
+    /// How much of them is told.
+    pub told: Told<'a>,
     /// It can't be changed.
     pub immutable: bool,
     /// How often it was put.
@@ -68,21 +97,36 @@ pub struct Kept<'a> {
 
 /// The message of a config.
 pub fn to_config(kept: &Kept<'_>) -> wire::Config {
-    let shown = kept.whole && kept.named.config.kind != Kind::Secret;
+    let data = match kept.told {
+        Told::Keys => Texts::new(),
+        Told::Texts(asked) if kept.named.config.kind == Kind::Secret => hidden(kept.data, asked),
+        Told::Texts(_) => kept.data.clone(),
+    };
     wire::Config {
         tenant: kept.named.tenant.to_string(),
         kind: to_kind(kept.named.config.kind).into(),
         name: kept.named.config.name.to_string(),
-        data: match shown {
-            true => kept.data.clone(),
-            false => Default::default(),
-        },
+        data,
         keys: kept.data.keys().cloned().collect(),
         immutable: kept.immutable,
         generation: kept.generation,
         changed: Some(to_timestamp(kept.changed)),
         owner: kept.owner.clone(),
     }
+}
+
+/// A secret's texts for one who says what he takes them for: what isn't so is something else than
+/// what he says.
+fn hidden(data: &Texts, asked: &Texts) -> Texts {
+    let told = |key: &String, text: &String| match asked.get(key) {
+        Some(same) if same == text => text.clone(),
+        Some(other) if other == HIDDEN => String::new(),
+        _ => HIDDEN.to_owned(),
+    };
+    let told = data
+        .iter()
+        .map(|(key, text)| (key.clone(), told(key, text)));
+    told.collect()
 }
 
 /// The request that puts a config that was read, of that tenant; empty: the caller's own.
@@ -159,5 +203,31 @@ pub(super) fn to_given(given: &Given) -> wire::Given {
         config: given.config.name.to_string(),
         optional: given.optional,
         place: Some(place),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts<const N: usize>(of: [(&str, &str); N]) -> Texts {
+        let of = of.map(|(key, text)| (key.to_owned(), text.to_owned()));
+        of.into_iter().collect()
+    }
+
+    #[test]
+    fn a_secret_says_which_texts_are_its_own_and_tells_none() {
+        let own = texts([("a", "one"), ("b", "two")]);
+        let all = texts([("a", "(hidden)"), ("b", "(hidden)")]);
+        assert_eq!(hidden(&own, &Texts::new()), all);
+        assert_eq!(hidden(&own, &own), own);
+        let other = texts([("a", "one"), ("b", "three"), ("c", "four")]);
+        assert_eq!(
+            hidden(&own, &other),
+            texts([("a", "one"), ("b", "(hidden)")])
+        );
+        // Who says what stands in a text's place isn't told that it is so.
+        assert_ne!(hidden(&own, &all), all);
+        assert!(!format!("{:?}", hidden(&own, &all)).contains("one"));
     }
 }

@@ -18,7 +18,7 @@ use super::scalar::{maybe_parse, parse, required};
 use crate::schedule::v0 as wire;
 
 pub use back::to_spec;
-pub use config::{Kept, config, put, to_config, to_name, to_put};
+pub use config::{Kept, Told, config, normal_config, put, to_config, to_name, to_put};
 pub use model::schedule::crontab;
 pub use model::schedule::manifest::{All as Manifests, Read, ReadConfig, read as read_manifests};
 pub use status::{Shown, to_entry, to_reason, to_status};

@@ -2,7 +2,9 @@
 //! A declared object beside what the node has of it: the question that a plan and an apply begin
 //! with. It changes nothing; whether the set takes note of the object is the driver's.
 
-use api::schedule::v0::DeclareRequest;
+use api::convert::schedule as convert;
+use api::schedule::v0::{DeclareRequest, PutConfigRequest};
+use prost::Message;
 use prost_reflect::{DynamicMessage, ReflectMessage};
 
 use super::Keyed;
@@ -61,16 +63,21 @@ impl Keyed {
 /// was written.
 fn normal(request: &DynamicMessage, own: &str) -> Result<DynamicMessage, Failure> {
     let of = request.descriptor();
-    if of.full_name() != "aurae.schedule.v0.DeclareRequest" {
-        return Ok(request.clone());
-    }
-    let said: DeclareRequest = typed(request)?;
-    let same = api::convert::schedule::normal(own, said).map_err(|e| malformed("", &e))?;
-    let mut normal = DynamicMessage::new(of);
-    normal
-        .transcode_from(&same)
-        .map_err(|problem| Failure::new("INTERNAL", problem.to_string()))?;
-    Ok(normal)
+    let wrong = |e| malformed("", &e);
+    let same = match of.full_name() {
+        "aurae.schedule.v0.DeclareRequest" => {
+            let said: DeclareRequest = typed(request)?;
+            convert::normal(own, said).map_err(wrong)?.encode_to_vec()
+        }
+        "aurae.schedule.v0.PutConfigRequest" => {
+            let said: PutConfigRequest = typed(request)?;
+            let same = convert::normal_config(own, said).map_err(wrong)?;
+            same.encode_to_vec()
+        }
+        _ => return Ok(request.clone()),
+    };
+    DynamicMessage::decode(of, same.as_slice())
+        .map_err(|problem| Failure::new("INTERNAL", problem.to_string()))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ mod compared;
 use std::collections::BTreeMap;
 
 use api::sets::v0::Member;
-use language::schema::Declares;
+use language::schema::{Declares, name};
 use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, ReflectMessage, Value as Field};
 use serde_json::Value as Json;
 
@@ -91,11 +91,19 @@ impl Keyed {
             .iter()
             .filter(|path| path.as_str() != "tenant" && !filled(path));
         let parts: Vec<_> = parts
-            .filter_map(|path| self.key.get(path))
+            .filter_map(|path| self.part(path))
             .filter(|text| !text.is_empty())
-            .map(String::as_str)
             .collect();
         parts.join(" ")
+    }
+
+    /// A part of the key as a program writes it: the values of enums are words.
+    fn part(&self, path: &str) -> Option<String> {
+        let text = self.key.get(path)?;
+        let of = at(&self.request, path).map(|(field, _)| field.kind());
+        let of = of.as_ref().and_then(Kind::as_enum);
+        let value = of.and_then(|of| of.get_value_by_name(text));
+        Some(value.map_or_else(|| text.clone(), |value| name::enum_value(&value)))
     }
 
     /// Whose it is, where its key says so.
@@ -129,8 +137,9 @@ impl Keyed {
         let mut ask = self.ask(nodes, node, &self.said.found_by)?;
         for field in ask.descriptor.input().fields() {
             let value = self.key.get(field.name()).and_then(|it| parsed(&field, it));
-            if let Some(value) = value {
-                ask.request.set_field(&field, value);
+            if let Some(value) = value.or_else(|| self.declared(field.name())) {
+                // A field of that name and another type asks for something else.
+                let _ = ask.request.try_set_field_by_name(field.name(), value);
             }
         }
         let answer = match nodes.unary(ask).await {
@@ -142,6 +151,14 @@ impl Keyed {
             objects = objects.iter().flat_map(|one| inside(one, part)).collect();
         }
         Ok(objects.into_iter().find(|object| self.is(object)))
+    }
+
+    /// What the program declares of a compared field.
+    fn declared(&self, name: &str) -> Option<Field> {
+        let is_compared = self.said.compared.iter().any(|path| path == name);
+        let of = self.request.descriptor().get_field_by_name(name)?;
+        let is_said = is_compared && self.request.has_field(&of);
+        is_said.then(|| self.request.get_field(&of).into_owned())
     }
 
     /// Whether an object is the one that the key names.
