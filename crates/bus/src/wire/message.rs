@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One message: its header and its body. Pure.
 
+use serde::Serializer;
+use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize};
 use zbus::wire::serialized::{Context, Data};
 use zbus::wire::{BE, Endian, LE, to_bytes};
@@ -265,12 +267,35 @@ impl Draft {
             1_u8,
             length,
             serial,
-            fields,
+            fields
+                .iter()
+                .map(|(code, value)| (*code, Field(value)))
+                .collect::<Vec<_>>(),
         );
         let mut bytes = to_bytes(Context::new(LE, 0), &head)?.to_vec();
         bytes.resize(bytes.len().next_multiple_of(8), 0);
         bytes.extend_from_slice(&self.body.bytes);
         Ok(bytes)
+    }
+}
+
+/// The value of a field. A signature of several arguments has no parentheses around it there, which
+/// zbus gives it: the bus refuses such a call.
+struct Field<'a>(&'a Variant<'static>);
+
+impl Type for Field<'_> {
+    const SIGNATURE: &'static Signature = <Variant<'static> as Type>::SIGNATURE;
+}
+
+impl Serialize for Field<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Variant::Signature(signature) = self.0 else {
+            return self.0.serialize(serializer);
+        };
+        let mut value = serializer.serialize_struct("Variant", 2)?;
+        value.serialize_field("signature", &Signature::Signature)?;
+        value.serialize_field("value", &signature.to_string_no_parens())?;
+        value.end()
     }
 }
 
@@ -291,7 +316,11 @@ mod tests {
     fn what_is_written_is_read() {
         let body = Body::of(&("ssh.service", 7_u32, vec![("a", true)])).unwrap();
         let draft = Draft::call("/a/b", "x.Y", "Do", body).to("org.x");
-        let message = read(&draft.encode(9).unwrap());
+        let bytes = draft.encode(9).unwrap();
+        // As systemd's own clients write it, without parentheses around all.
+        let written = b"\x08\x01g\0\x07sua(sb)\0";
+        assert!(bytes.windows(written.len()).any(|it| it == written));
+        let message = read(&bytes);
         assert_eq!((message.kind, message.serial), (Kind::Call, 9));
         assert_eq!(
             (message.path.as_str(), message.member.as_str()),

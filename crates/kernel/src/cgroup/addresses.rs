@@ -109,6 +109,10 @@ impl Networks {
                 };
                 if bytes.len() == usize::from(length) {
                     out.extend(one(&bytes, *prefix, allowed));
+                    // What comes after all addresses is never reached: the kernel refuses that.
+                    if *prefix == 0 {
+                        return out;
+                    }
                 }
             }
         }

@@ -102,6 +102,42 @@ fn network() -> impl Strategy<Value = (IpAddr, u8)> {
     })
 }
 
+/// Whether each instruction is reached from the first one: the kernel's verifier demands it.
+fn is_reached_everywhere(program: &[Instruction]) -> bool {
+    let mut reached = vec![false; program.len()];
+    let mut todo = vec![0_usize];
+    while let Some(at) = todo.pop() {
+        if std::mem::replace(&mut reached[at], true) {
+            continue;
+        }
+        let (code, _, _, offset, _) = program[at].parts();
+        if matches!(code, JUMP_DIFFERENT | JUMP_EQUAL) {
+            todo.push(at + 1 + usize::try_from(offset).unwrap());
+        }
+        if code != EXIT {
+            todo.push(at + 1);
+        }
+    }
+    reached.iter().all(|it| *it)
+}
+
+#[test]
+fn what_all_addresses_decide_is_the_last_word() {
+    let all: Vec<(IpAddr, u8)> = vec![
+        (Ipv4Addr::UNSPECIFIED.into(), 0),
+        (Ipv6Addr::UNSPECIFIED.into(), 0),
+    ];
+    let local: (IpAddr, u8) = (Ipv4Addr::LOCALHOST.into(), 8);
+    for (allow, deny) in [
+        (vec![], all.clone()),
+        (vec![local], all.clone()),
+        (all.clone(), vec![local]),
+    ] {
+        let program = Networks { allow, deny }.program(Direction::In);
+        assert!(is_reached_everywhere(&program), "{program:?}");
+    }
+}
+
 proptest! {
     #[test]
     fn a_program_says_what_its_networks_say(
@@ -117,6 +153,7 @@ proptest! {
             let within = |all: &[(IpAddr, u8)]| all.iter().any(|it| is_in(other, *it));
             let passes = within(&networks.allow) || !within(&networks.deny);
             let program = networks.program(direction);
+            prop_assert!(is_reached_everywhere(&program));
             prop_assert_eq!(run(&program, protocol, &bytes), Some(passes));
             // A packet that is cut off has no address; one of another protocol needs none.
             prop_assert_eq!(run(&program, protocol, &bytes[..10]), Some(false));
