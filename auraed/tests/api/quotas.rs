@@ -160,7 +160,6 @@ async fn remove(person: &Person, path: &str) {
         r#ref: crate::table::at(Owner, path),
         recursive: true,
         force: true,
-        ..Default::default()
     };
     person.node.runtime().remove(request).await.unwrap();
 }

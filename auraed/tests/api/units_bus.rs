@@ -3,6 +3,11 @@
 //! test starts for itself, and `systemctl` of systemd's package by the private socket, in a mount
 //! namespace where that is at its place.
 
+#![allow(
+    clippy::too_many_lines,
+    reason = "a story of one client is told in one piece"
+)]
+
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

@@ -75,6 +75,17 @@ pub(crate) fn create(request: Request<'_>, opened: (Spec, Vec<u8>, PathBuf)) -> 
     made
 }
 
+/// Tells who asked for it which process it is.
+fn tell(request: &Request<'_>, child: &Child) -> Result<()> {
+    if let Some(socket) = request.pidfd_socket {
+        send_pidfd(socket, child)?;
+    }
+    match request.pid_file {
+        Some(path) => write_pid(path, child.pid),
+        None => Ok(()),
+    }
+}
+
 fn make(
     request: &Request<'_>,
     (spec, bytes, bundle): (Spec, Vec<u8>, PathBuf),
@@ -140,12 +151,7 @@ fn make(
     maps::write_new(&spec, pid)?;
     let devices = Moved::all(&spec, pid)?;
     attend(&child, &ours, &spec, &prepared, &record, folder)?;
-    if let Some(socket) = request.pidfd_socket {
-        send_pidfd(socket, &child)?;
-    }
-    if let Some(path) = request.pid_file {
-        write_pid(path, pid)?;
-    }
+    tell(request, &child)?;
     devices.keep();
     Ok(Created {
         folder: folder.clone(),

@@ -166,8 +166,10 @@ impl Directive {
     }
 }
 
-/// The rows by section and name.
-static INDEX: LazyLock<HashMap<(&str, &str), (Group, &Directive)>> = LazyLock::new(|| {
+/// Rows by section and name.
+type Index = HashMap<(&'static str, &'static str), (Group, &'static Directive)>;
+
+static INDEX: LazyLock<Index> = LazyLock::new(|| {
     let mut index = HashMap::new();
     for (group, row) in all() {
         for section in group.sections() {

@@ -13,7 +13,7 @@ use units::depend::{Dependency, triggered};
 use units::job::engine::{Ending, Progress};
 use units::job::{Activity, JobType, World};
 use units::name::{UnitName, UnitType};
-use units::service::Type;
+use units::service::{Service, Type};
 
 use super::{Happened, Manager};
 use crate::unit::disk::Disk;
@@ -369,6 +369,24 @@ impl Manager {
             .collect()
     }
 
+    /// What a command is told, with what units share and where a mount goes at first.
+    fn told_in_full(
+        &mut self,
+        unit: &UnitName,
+        service: &Service,
+        step: Step,
+        role: Role,
+    ) -> Result<Option<program::Told>, String> {
+        let told = self.told(unit, service, role);
+        let Some(mut told) = told.map_err(|error| error.to_string())? else {
+            return Ok(None);
+        };
+        told.shared = self.shared_by(unit);
+        let staged = self.staged(unit);
+        told.stage = staged.filter(|_| step.phase == Phase::Start).transpose()?;
+        Ok(Some(told))
+    }
+
     pub(super) fn run_command(&mut self, unit: &UnitName, step: Step, role: Role) {
         let Some(loaded) = self.known.table.find(unit) else {
             return;
@@ -382,23 +400,9 @@ impl Manager {
             activation: self.activation(unit),
             step,
         };
-        let mut told = match self.told(unit, &service, role) {
+        let mut told = match self.told_in_full(unit, &service, step, role) {
             Ok(Some(told)) => told,
             Ok(None) => return,
-            Err(error) => {
-                let words = error.to_string();
-                self.jobs
-                    .spawn(async move { Happened::Refused(run, words) });
-                return;
-            }
-        };
-        told.shared = self.shared_by(unit);
-        told.stage = match self
-            .staged(unit)
-            .filter(|_| step.phase == Phase::Start)
-            .transpose()
-        {
-            Ok(stage) => stage,
             Err(words) => {
                 self.jobs
                     .spawn(async move { Happened::Refused(run, words) });

@@ -421,6 +421,13 @@ impl Manager {
                 self.feed.moved = true;
                 self.known.table = table;
                 self.look_at_each(&new);
+                // One that is over and was loaded once more is forgotten once more.
+                for unit in new
+                    .iter()
+                    .filter(|it| it.kind() == units::name::UnitType::Scope)
+                {
+                    self.known.live_mut(unit);
+                }
             }
             Err(error) => {
                 tracing::error!(%error, "loading units has failed; all are read again");

@@ -84,12 +84,15 @@ pub(crate) fn is_made_ready(settings: &Settings) -> bool {
     fields.into_iter().any(|it| settings.flag(it) == Some(true))
 }
 
+/// What is done to a terminal, by its path.
+type Act = fn(&str) -> io::Result<()>;
+
 /// Takes it from whoever has left it: `TTYVHangup=`, `TTYReset=`, `TTYVTDisallocate=`. What can't
 /// be done is told, and the command is begun all the same, as under systemd.
 pub(crate) fn make_ready(settings: &Settings) {
     let flag = |field: &str| settings.flag(field) == Some(true);
     let path = path(settings);
-    let steps: [(&str, fn(&str) -> io::Result<()>); 3] = [
+    let steps: [(&str, Act); 3] = [
         ("TTYVHangup", |path| Ok(tty::hang_up(open(path)?)?)),
         ("TTYReset", |path| Ok(tty::reset(open(path)?)?)),
         ("TTYVTDisallocate", give_back),

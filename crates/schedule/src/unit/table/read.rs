@@ -62,10 +62,13 @@ impl Host for Asked {
     }
 }
 
+/// When a zone's file was changed, and what it has; `None`: it isn't there.
+type Zone = (Option<Stamp>, Option<Vec<u8>>);
+
 /// The files of zones.
 #[derive(Default)]
 struct Zoned {
-    known: RefCell<BTreeMap<String, (Option<Stamp>, Option<Vec<u8>>)>>,
+    known: RefCell<BTreeMap<String, Zone>>,
     /// Since this was taken last.
     read: RefCell<BTreeMap<String, Option<Stamp>>>,
 }
