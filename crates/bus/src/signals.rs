@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Signals: what the unit manager tells becomes messages for whoever listens. By the private socket
-//! everybody is told; on the bus the end of jobs always is, and the rest where somebody has
+//! Signals: what the unit manager tells becomes messages for those who listen. By the private socket
+//! every client is told; on the bus the end of jobs always is, and the rest where a client has
 //! subscribed.
 
 use std::sync::Arc;

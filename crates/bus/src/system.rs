@@ -190,7 +190,7 @@ async fn begin(client: &Client, service: &Service) -> io::Result<()> {
     let taken = client.call("RequestName", body(&(NAME, 4_u32))?).await?;
     match taken.arguments::<(u32,)>() {
         Some((1 | 4,)) => {}
-        _ => return Err(io::Error::other(format!("{NAME} is somebody else's"))),
+        _ => return Err(io::Error::other(format!("{NAME} is another process's"))),
     }
     service.told().bus = Some(client.outbox.clone());
     tracing::info!("{NAME} is on the system bus");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Mount points that mount when somebody uses them: the kernel's autofs, protocol 5, direct mounts
+//! Mount points that mount when a process uses them: the kernel's autofs, protocol 5, direct mounts
 //! (Documentation/filesystems/autofs.rst). Who uses one waits in the kernel; its pipe says so, with
-//! a number; whoever answers that lets him go on.
+//! a number; an answer to that lets the process go on.
 //!
 //! The processes of one group, the mounting one's, pass without being held up: they mount there.
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Groups of processes that the node has not started and looks after: a login's, a container's of
-//! another engine (systemd.scope(5)). They are the one case in which a process of somebody's is
+//! another engine (systemd.scope(5)). They are the one case in which a process of another's is
 //! moved from a cgroup to another one (ADR 70). Their groups are where systemd has them,
 //! `user.slice/user-1000.slice/session-4.scope`, since logind and engines read the names. No cell
 //! and no record: whose they are is the unit manager's.

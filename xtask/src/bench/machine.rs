@@ -38,7 +38,7 @@ const FILES: [(&str, &str); 7] = [
     ),
     (
         "system/bench-boxed.service",
-        "[Service]\nType=exec\nExecStart=/bin/busybox sleep 1000000\nUser=nobody\nPrivateTmp=yes\n\
+        "[Service]\nType=exec\nExecStart=/bin/busybox sleep 1000000\nUser=daemon\nPrivateTmp=yes\n\
          PrivateDevices=yes\nProtectSystem=strict\nProtectHome=yes\nProtectKernelTunables=yes\n\
          ProtectKernelModules=yes\nProtectControlGroups=yes\nNoNewPrivileges=yes\n\
          RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6\nSystemCallFilter=@system-service\n\

@@ -91,8 +91,8 @@ pub(crate) struct Bench {
     /// How often a program runs beside each attack of row `neighbour`
     #[arg(long, default_value_t = 300)]
     runs: usize,
-    /// How often each contender of rows `containers` and `machine` has its turn, and how many idle containers
-    /// have their supervisors weighed
+    /// How often each contender of rows `containers` and `machine` has its turn, and how many idle
+    /// containers have their supervisors weighed
     #[arg(long, default_value_t = 20)]
     rounds: usize,
     /// How many services row `machine` starts at once

@@ -283,7 +283,7 @@ impl Call<'_> {
             "main" | "main-fail" => Whom::Main,
             "control" | "control-fail" => Whom::Control,
             other => {
-                let words = format!("{other} is nobody whom a signal could be for");
+                let words = format!("{other} names no processes that a signal could be for");
                 return Err(Failure::of_bus("InvalidArgs", words));
             }
         };

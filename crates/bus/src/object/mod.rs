@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Objects other than the manager: units of every type, jobs. Properties are made of a view when
-//! somebody asks; nothing is kept.
+//! a client asks; nothing is kept.
 
 pub(crate) mod introspect;
 mod settings;

@@ -101,7 +101,7 @@ async fn greet(path: &Path) -> io::Result<(BufReader<OwnedReadHalf>, OwnedWriteH
     to.write_all(format!("\0AUTH EXTERNAL {hex}\r\n").as_bytes())
         .await?;
     if !line(&mut from).await?.starts_with("OK ") {
-        return Err(wrong("the bus takes nobody of this user"));
+        return Err(wrong("the bus takes no client of this user"));
     }
     to.write_all(b"BEGIN\r\n").await?;
     Ok((from, to))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Messages of D-Bus and the streams that carry them, after the D-Bus Specification. Values are
 //! read and written by `zbus`, of which only that part is built; what is around them is here,
-//! since a message has a bound, and nobody who is slow holds up another.
+//! since a message has a bound, and no slow client holds up another.
 
 pub(crate) mod auth;
 pub(crate) mod message;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is sent to one connection. Nobody waits for its client: who doesn't read what it is sent
+//! What is sent to one connection. No task waits for its client: who doesn't read what it is sent
 //! loses its connection, and not what others are told.
 
 use std::io;

@@ -2,7 +2,7 @@
 //! `linux.netDevices`: devices of the node's network that become the container's.
 //!
 //! A device goes down, changes its namespace and its name in one step, and comes up with the
-//! addresses that somebody gave it: the kernel drops them on the way. The runtime does it, with a
+//! addresses that it was given: the kernel drops them on the way. The runtime does it, with a
 //! socket in each of the two namespaces, before the container's process goes on. Where `create`
 //! fails later, each goes back ([`Moved`]); a namespace that ends with its container gives devices
 //! back by itself, as far as the kernel does that (not virtual ones).

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Whether the machine is on a network: what `network-online.target` waits for
 //! (systemd.special(7)). It is where an interface of a device has an address that isn't of the link
-//! alone. The kernel tells of addresses (rtnetlink(7)); nobody looks again and again.
+//! alone. The kernel tells of addresses (rtnetlink(7)); nothing looks again and again.
 
 use std::fs;
 use std::os::fd::OwnedFd;

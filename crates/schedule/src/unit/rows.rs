@@ -173,7 +173,7 @@ const ROWS_OF_SYSTEMD: &[Row] = &[
     Row(
         &["emergency.service", "rescue.service", "debug-shell.service"],
         AsItIs,
-        "`sulogin` on the console, which is taken from whoever has it (`tty-force`)",
+        "`sulogin` on the console, which is taken from the process that has it (`tty-force`)",
     ),
     Row(
         &["systemd-networkd.service", "systemd-networkd.socket"],
@@ -187,7 +187,7 @@ const ROWS_OF_SYSTEMD: &[Row] = &[
             "systemd-timedated.service",
         ],
         AsItIs,
-        "the bus starts them when somebody calls",
+        "the bus starts them when a client calls",
     ),
 ];
 

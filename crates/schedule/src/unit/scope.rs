@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The states of a scope (systemd.scope(5)): processes that somebody else has started, in a group
+//! The states of a scope (systemd.scope(5)): processes that another program has started, in a group
 //! of their own. Pure: (state, event, time) to (state, effect), in systemd's words. The groups are
 //! `runtime::scopes`'; `manager::scopes` does what is decided here.
 

@@ -172,7 +172,11 @@ impl Manager {
         let mut is_wanted = false;
         for packet in packets {
             match packet {
-                Packet::Missing { token } => is_wanted |= point.tokens.insert(token),
+                Packet::Missing { token } => {
+                    // It may be there already, as one of those that an earlier daemon left.
+                    point.tokens.insert(token);
+                    is_wanted = true;
+                }
                 Packet::Expired { token } => {
                     let (place, control) = (point.rules.place.clone(), point.control.clone());
                     self.jobs.spawn_blocking(move || {
@@ -275,7 +279,7 @@ impl Manager {
                 Some(errno) => point.control.fail(token, errno.raw_os_error()),
             };
             if let Err(error) = answered {
-                tracing::debug!(%unit, %error, "somebody waits no more");
+                tracing::debug!(%unit, %error, "a process waits no more");
             }
         }
         if let Some((_, waits)) = &mut self.known.live_mut(unit).token {

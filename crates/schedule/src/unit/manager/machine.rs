@@ -183,6 +183,7 @@ impl Manager {
         };
         let unit = unit.clone();
         self.jobs.spawn(async move {
+            // The time-out itself; what udev says comes by its own event.
             tokio::time::sleep(Duration::from_micros(micros)).await;
             let words = format!("udev has not called it ready within {time}");
             Happened::Device(unit, Some(words))
