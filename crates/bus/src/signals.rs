@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Signals: what the unit manager tells becomes messages for those who listen. By the private socket
+//! Signals: what the unit manager tells becomes messages for listeners. By the private socket
 //! every client is told; on the bus the end of jobs always is, and the rest where a client has
 //! subscribed.
 

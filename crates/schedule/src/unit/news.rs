@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the manager tells to those who listen: jobs that come and end, units that change. No listener is
+//! What the manager tells listeners: jobs that come and end, units that change. No listener is
 //! waited for: who doesn't take it in time has missed some, and is told so by the channel.
 
 use std::collections::BTreeSet;
