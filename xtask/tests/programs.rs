@@ -64,7 +64,7 @@ const INSTALLED: &[(&str, &str)] = &[
     ("npm", "npm"),
     ("qemu-system-x86", "qemu-system-x86_64"),
     ("skopeo", "skopeo"),
-    ("systemd", "systemctl systemd systemd-analyze"),
+    ("systemd", "busctl systemctl systemd systemd-analyze"),
     ("umoci", "umoci"),
 ];
 
