@@ -219,8 +219,9 @@ mod tests {
         draft.sandbox_class = Some("cell".parse().unwrap());
         check_class(&spec(&draft)).unwrap();
         draft.sandbox_class = Some("microvm".parse().unwrap());
-        let refused = field(check_class(&spec(&draft)));
-        assert_eq!(refused.as_deref(), Some("pod.spec.sandbox_class"));
+        let refused = check_class(&spec(&draft)).unwrap_err();
+        assert_eq!(refused.reason, Reason::Unsupported, "{refused:?}");
+        assert_eq!(refused.field.as_deref(), Some("pod.spec.sandbox_class"));
         dialled(&spec(&draft)).unwrap();
         draft.init_containers[0].unconfined = true;
         let refused = field(check_pod(&spec(&draft)));
