@@ -10,7 +10,10 @@
 use std::net::IpAddr;
 
 use super::Cgroup;
-use super::devices::{Instruction, attach, instruction, load};
+use super::devices::{
+    AND, ANSWER, EXIT, Instruction, JUMP_DIFFERENT, JUMP_EQUAL, LOAD, SET, attach, instruction,
+    load,
+};
 use crate::Result;
 
 /// Networks: an address and the length of its prefix.
@@ -31,18 +34,11 @@ pub enum Direction {
     Out,
 }
 
-const LOAD: u8 = 0x61; // BPF_LDX | BPF_W | BPF_MEM
-const AND: u8 = 0x54; // BPF_ALU | BPF_AND | BPF_K
 const MOVE: u8 = 0xbf; // BPF_ALU64 | BPF_MOV | BPF_X
-const SET: u8 = 0xb7; // BPF_ALU64 | BPF_MOV | BPF_K
 const ADD: u8 = 0x07; // BPF_ALU64 | BPF_ADD | BPF_K
 const CALL: u8 = 0x85; // BPF_JMP | BPF_CALL
-const JUMP_DIFFERENT: u8 = 0x56; // BPF_JMP32 | BPF_JNE | BPF_K
-const JUMP_EQUAL: u8 = 0x16; // BPF_JMP32 | BPF_JEQ | BPF_K
-const EXIT: u8 = 0x95; // BPF_JMP | BPF_EXIT
 
-// Registers: the answer, a helper's arguments, what it leaves alone, the stack.
-const ANSWER: u8 = 0;
+// Registers beside the answer: a helper's arguments, what it leaves alone, the stack.
 const ONE: u8 = 1;
 const TWO: u8 = 2;
 const THREE: u8 = 3;

@@ -115,17 +115,17 @@ impl Instruction {
     }
 }
 
-const LOAD: u8 = 0x61; // BPF_LDX | BPF_W | BPF_MEM
-const AND: u8 = 0x54; // BPF_ALU | BPF_AND | BPF_K
+pub(super) const LOAD: u8 = 0x61; // BPF_LDX | BPF_W | BPF_MEM
+pub(super) const AND: u8 = 0x54; // BPF_ALU | BPF_AND | BPF_K
 const SHIFT_RIGHT: u8 = 0x74; // BPF_ALU | BPF_RSH | BPF_K
 const COPY: u8 = 0xbc; // BPF_ALU | BPF_MOV | BPF_X
-const SET: u8 = 0xb7; // BPF_ALU64 | BPF_MOV | BPF_K
-const JUMP_EQUAL: u8 = 0x16; // BPF_JMP32 | BPF_JEQ | BPF_K
-const JUMP_DIFFERENT: u8 = 0x56; // BPF_JMP32 | BPF_JNE | BPF_K
-const EXIT: u8 = 0x95; // BPF_JMP | BPF_EXIT
+pub(super) const SET: u8 = 0xb7; // BPF_ALU64 | BPF_MOV | BPF_K
+pub(super) const JUMP_EQUAL: u8 = 0x16; // BPF_JMP32 | BPF_JEQ | BPF_K
+pub(super) const JUMP_DIFFERENT: u8 = 0x56; // BPF_JMP32 | BPF_JNE | BPF_K
+pub(super) const EXIT: u8 = 0x95; // BPF_JMP | BPF_EXIT
 
 // Registers: the answer, the context, and what is kept of it.
-const ANSWER: u8 = 0;
+pub(super) const ANSWER: u8 = 0;
 const CONTEXT: u8 = 1;
 /// The kinds of access that are asked for and that no rule has allowed yet.
 const WANTED: u8 = 2;
