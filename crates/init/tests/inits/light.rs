@@ -236,7 +236,7 @@ fn a_stream_that_would_block_says_so() {
     let asked = cell.ask_to_start(&launch);
     let failure = cell.hear_of_start(&launch, asked).err().unwrap();
     assert_eq!(failure.step, Step::Open);
-    assert!(failure.detail.contains("nobody reads"), "{failure:?}");
+    assert!(failure.detail.contains("no process reads"), "{failure:?}");
     // For reading it is one that nobody has written to: it is at its end.
     launch.opens[0].stream = 0;
     assert_eq!(cell.run_launch(&launch).exit.how, ExitHow::Code(0));
