@@ -26,6 +26,7 @@ mod spawner;
 
 use std::convert::Infallible;
 
+pub use node::WatchdogSettings;
 pub use options::{DEFAULT_ROOT, Options};
 pub use protocol::codec;
 

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::node::WatchdogSettings;
 use crate::protocol::Role;
 
 /// [`Options::root`] where nothing else is said: programs and what configures them.
@@ -34,6 +35,8 @@ pub struct Options {
     pub back_off: Duration,
     /// The longest that a shutdown takes.
     pub shutdown_bound: Duration,
+    /// The machine's watchdog. Not of a container or a service.
+    pub watchdog: WatchdogSettings,
     /// The kind of init to be. Not given: PID 1 of the initial pid namespace is a machine's, of
     /// another a container's, and everything else is a service.
     pub role: Option<Role>,
@@ -50,6 +53,7 @@ impl Default for Options {
             cgroup: None,
             back_off: Duration::from_secs(5),
             shutdown_bound: Duration::from_secs(30),
+            watchdog: WatchdogSettings::default(),
             role: None,
         }
     }

@@ -54,5 +54,6 @@ pub mod title;
 pub mod tty;
 pub mod udev;
 pub mod wait;
+pub mod watchdog;
 
 pub use error::{Context, Error, Result};

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A proc file system as an open folder, and writing to files of it. Code that writes there on
-//! behalf of a container holds on to a proc that was checked, and never goes by a path that the
-//! container could have mounted something over (runc's CVE-2025-52881).
+//! A proc file system as an open folder, and writing to files of it; what it says of processes.
+//! Code that writes there on behalf of a container holds on to a proc that was checked, and never
+//! goes by a path that the container could have mounted something over (runc's CVE-2025-52881).
 
+use std::fmt::Display;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
@@ -45,4 +46,19 @@ pub fn write(proc: impl AsFd, path: &str, value: &[u8]) -> Result<()> {
     let written = rustix::io::write(&file, value);
     written.map_err(|errno| Error::new("write", errno).about(shown()))?;
     Ok(())
+}
+
+/// The command line of a process, or its name in brackets where it has none; `None`: there is no
+/// such process, or it has ended meanwhile.
+pub fn command_line(pid: impl Display) -> Option<String> {
+    let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let words = bytes
+        .split(|byte| *byte == 0)
+        .filter(|word| !word.is_empty());
+    let words: Vec<_> = words.map(String::from_utf8_lossy).collect();
+    if !words.is_empty() {
+        return Some(words.join(" "));
+    }
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+    Some(format!("[{}]", name.trim_end()))
 }

@@ -229,14 +229,20 @@ pub(super) fn renew(root: &Root, own: Namespaces, node_user: bool) -> Result<(),
     let proc = mount::proc(QUIET).step(Step::Mount)?;
     mount::unmount(Path::new("/proc"), true).step(Step::Mount)?;
     put(&proc, "/proc")?;
+    let mut writes = Attributes::READ_ONLY;
     match root {
-        Root::Image(image) => restrict(image, "/proc")?,
+        Root::Image(image) => {
+            restrict(image, "/proc")?;
+            if image.own_groups {
+                writes = Attributes::NONE;
+            }
+        }
         Root::Node | Root::Bare => setup::mask(node_user)?,
     }
     if !own.has(Namespaces::CGROUP) {
         return Ok(());
     }
-    let groups = mount::cgroup2(&[], QUIET | Attributes::READ_ONLY).step(Step::Cgroup)?;
+    let groups = mount::cgroup2(&[], QUIET | writes).step(Step::Cgroup)?;
     each(Path::new("/sys/fs/cgroup"), |target| {
         mount::attach_on(groups.as_fd(), target)
     })

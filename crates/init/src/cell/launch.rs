@@ -16,7 +16,7 @@ use kernel::exec::{self, Prepared};
 use kernel::namespace::{self, Namespaces as Kinds};
 use kernel::rlimit::{self, Limit, Resource};
 use kernel::signal::{self, Signal, SignalSet};
-use kernel::{Context, process, sched, seccomp};
+use kernel::{Context, process, procfs, sched, seccomp};
 use rustix::io::Errno;
 
 use super::clones::Inner;
@@ -24,6 +24,7 @@ use super::users::{self, Identity};
 use super::{follow, image, open, passed, sandbox};
 use crate::codec::Packet;
 use crate::failure::InStep;
+use crate::protocol::sandbox::Label;
 use crate::protocol::{CellRequest, Failure, Keyring, Launch, Namespaces, Root, Stdio, Step};
 
 /// The soft limit of descriptors, where none is asked for: programs that use `select` break above
@@ -70,6 +71,9 @@ pub(super) fn run(child: &Child<'_>) -> ! {
 
 fn attempt(child: &Child<'_>) -> Result<Infallible, Failure> {
     let launch = decode(child.packet)?;
+    if let Some(label) = &launch.label {
+        set_label(label)?;
+    }
     if let Inner::Of(main) = &child.inner {
         namespace::join(main, Kinds::MOUNT).step(Step::Namespace)?;
     }
@@ -98,6 +102,20 @@ fn decode(packet: &[u8]) -> Result<Launch, Failure> {
         Ok(CellRequest::Start { launch, .. }) => Ok(launch),
         Ok(_) => Err(invalid(Step::Protocol, "not a Start")),
         Err(error) => Err(invalid(Step::Protocol, &error.to_string())),
+    }
+}
+
+/// Has the program begin with a label. First of all: this is the cell-init's own proc still, which
+/// no program of the cell can have mounted something over (runc's CVE-2019-16884), and this process
+/// is its user still, whom the kernel lets.
+fn set_label(label: &Label) -> Result<(), Failure> {
+    let file = format!("self/attr/{}", label.file);
+    let write = |proc: OwnedFd| procfs::write(proc, &file, label.text.as_bytes());
+    match procfs::open().and_then(write) {
+        Err(error) if !label.optional => {
+            Err(Failure::new(Step::Label, error.errno(), label.text.clone()))
+        }
+        _ => Ok(()),
     }
 }
 

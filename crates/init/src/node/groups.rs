@@ -28,6 +28,8 @@ pub(super) const INITS: &str = "_inits";
 const TENANTS: &str = "tenants";
 /// The leaf of node-init and the spawner.
 pub(super) const INIT: &str = "_init";
+/// How often a group is emptied, where processes come into it meanwhile.
+const TRIES: usize = 16;
 /// The leaf of the daemon.
 pub(super) const DAEMON: &str = "_daemon";
 
@@ -92,14 +94,14 @@ impl Groups {
         }
         let above = above.filter(|above| above.path() == root);
         if let Some(above) = &above {
-            if role == Role::Container {
-                gather(above, &init);
+            match role {
+                Role::Container => empty_and_enable(above, &init),
+                // Whose processes they are isn't known: who has put them there keeps them.
+                _ => _ = enable_all(above),
             }
-            enable_all(above);
         }
         // The group of a delegated service may hold the process that started node-init, too.
-        gather(&group, &init);
-        enable_all(&group);
+        empty_and_enable(&group, &init);
         let groups = Groups {
             base: Some(group),
             daemon: Some(daemon.into_fd()),
@@ -255,12 +257,27 @@ fn gather(group: &Cgroup, leaf: &Cgroup) {
     }
 }
 
-/// Passes on every controller there is. One that can't be is missing below, where it is asked for
-/// by name.
-fn enable_all(group: &Cgroup) {
-    for controller in group.controllers().unwrap_or_default() {
-        let _ = group.enable(&[controller]);
+/// Passes on every controller of a group that is empty first. A process may come between the two,
+/// as one that a container's engine executes in it does: then both are done again.
+fn empty_and_enable(group: &Cgroup, leaf: &Cgroup) {
+    for _ in 0..TRIES {
+        gather(group, leaf);
+        if enable_all(group) {
+            return;
+        }
     }
+}
+
+/// Passes on every controller there is. One that can't be is missing below, where it is asked for
+/// by name. `false`: one is, since a process is in the group.
+fn enable_all(group: &Cgroup) -> bool {
+    let mut is_free = true;
+    for controller in group.controllers().unwrap_or_default() {
+        if let Err(error) = group.enable(&[controller]) {
+            is_free &= error.errno() != Errno::BUSY.raw_os_error();
+        }
+    }
+    is_free
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@
 //! * [`creation`]: the connection to the spawner.
 //! * [`kept`]: descriptors that outlive the daemon.
 //! * [`shutdown`]: the end.
+//! * [`watchdog`]: signs of life for the machine's device.
 
 mod binary;
 mod boot;
@@ -29,6 +30,7 @@ mod kept;
 mod machine;
 mod reap;
 mod shutdown;
+mod watchdog;
 
 use std::time::Duration;
 
@@ -51,8 +53,10 @@ use daemon::Daemon;
 use groups::Groups;
 use kept::Kept;
 use shutdown::Shutdown;
+use watchdog::Dog;
 
 pub(crate) use machine::find_role;
+pub use watchdog::Settings as WatchdogSettings;
 
 const SIGNALS: u64 = 0;
 const DAEMON: u64 = 1;
@@ -97,6 +101,7 @@ struct Node {
     audit_head: Option<(u64, [u8; 32])>,
     buffer: Option<Scratch>,
     shutdown: Option<Shutdown>,
+    dog: Dog,
 }
 
 /// Runs node-init. Returns only if it can't start.
@@ -151,6 +156,7 @@ impl Node {
             let _ = sched::set_own_oom_score_adj(-1000);
         }
         let daemon = Daemon::of(&options.program);
+        let dog = Dog::new(options.watchdog.clone(), role);
         Node {
             options,
             role,
@@ -169,11 +175,13 @@ impl Node {
             audit_head: None,
             buffer: Some(sources.buffer),
             shutdown: None,
+            dog,
         }
     }
 
     fn serve(mut self) -> ! {
         loop {
+            self.give_sign();
             self.kill_daemon_if_due();
             self.give_up_the_late();
             self.start_what_is_due();
@@ -229,7 +237,7 @@ impl Node {
             .into_iter()
             .chain([shutdown, self.daemon.kill_at()])
             .chain(self.spawner.bounds())
-            .chain([self.daemon.welcome_due()])
+            .chain([self.daemon.welcome_due(), self.dog.deadline()])
             .flatten();
         let soonest = deadlines.filter_map(Deadline::remaining).min();
         let again = stuck || self.reap_again;

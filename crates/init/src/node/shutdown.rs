@@ -197,6 +197,7 @@ impl Node {
             self.console.say("stopped");
             process::exit(0)
         }
+        self.end_watchdog(mode);
         if let Err(error) = again(|| super::machine::save_seed(&self.options.state_dir)) {
             self.console.say(&format!("the next boot's seed: {error}"));
         }

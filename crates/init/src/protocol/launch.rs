@@ -2,7 +2,7 @@
 //! The order to start an executable: what goes with [`super::CellRequest::Start`]. Plain data; the
 //! cell-init's child carries it out.
 
-use super::sandbox::Sandbox;
+use super::sandbox::{Label, Sandbox};
 #[cfg(doc)]
 use super::{CellRequest, IdMap, MAX_PASSED, MAX_PID_ENV, MAX_RECORD, MAX_SEALED, MAX_STRING};
 use super::{Pids, Stdio, Uid};
@@ -111,6 +111,8 @@ pub struct Launch {
     pub keyring: Keyring,
     /// uname(2) says that the machine has 32 bits.
     pub linux32: bool,
+    /// The profile or label of a security module that the program gets.
+    pub label: Option<Label>,
     /// What it is kept from; in a cell with the node's mounts and users.
     pub sandbox: Option<Sandbox>,
 }
@@ -159,6 +161,7 @@ impl Launch {
             ignore_sigpipe: false,
             keyring: Keyring::Private,
             linux32: false,
+            label: None,
             sandbox: None,
         }
     }

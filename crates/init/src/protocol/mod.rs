@@ -26,7 +26,7 @@ pub mod sandbox;
 pub use launch::{Keyring, Launch, Open, OpenHow, Principal};
 
 /// The version of both conversations. Changes with every change of a packet's meaning.
-pub const VERSION: u16 = 9;
+pub const VERSION: u16 = 10;
 /// The largest packet, in bytes.
 pub const MAX_PACKET: usize = 160 * 1024;
 /// The largest request that comes sealed ([`CellRequest::Sealed`]), in bytes: what `execve` takes
@@ -340,6 +340,8 @@ pub enum Step {
     SandboxLabel = 30,
     /// Setting where memory comes from.
     SandboxMemory = 31,
+    /// Setting the label of a security module, outside of a sandbox.
+    Label = 32,
 }
 
 /// Namespaces, as a set.
@@ -460,6 +462,8 @@ pub struct ImageRoot {
     pub read_only: Vec<Vec<u8>>,
     /// The most that `/dev/shm` holds, in bytes; 0: half of the machine's memory.
     pub shared_memory_bytes: u64,
+    /// PID 1 of an inner pid namespace can write to its groups, where their owners let it.
+    pub own_groups: bool,
 }
 
 /// The pid namespace that an executable runs in.

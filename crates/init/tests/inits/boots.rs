@@ -43,6 +43,8 @@ const SOON: Duration = Duration::from_secs(20);
 const LASTING: Duration = Duration::from_millis(300);
 /// By then it listens to signals, where nothing fails.
 const LISTENS: Duration = Duration::from_secs(2);
+/// When it is told again to power off, where it may not listen yet.
+const AGAIN: Duration = Duration::from_secs(1);
 /// How often in a row a kind fails that is to cost no more than time.
 const TIMES: u64 = 3;
 /// The inode of the first pid namespace: nothing here may ever run in that.
@@ -210,11 +212,27 @@ impl Machine {
 
     /// Has it power off, and waits for that.
     fn power_off(&mut self) {
+        self.order().unwrap();
+        self.go_off(Duration::MAX);
+    }
+
+    /// Orders it to power off.
+    fn order(&self) -> nix::Result<()> {
         let pid = nix::unistd::Pid::from_raw(self.pid);
-        nix::sys::signal::kill(pid, Signal::SIGTERM).unwrap();
+        nix::sys::signal::kill(pid, Signal::SIGTERM)
+    }
+
+    /// Waits until it has powered off, and repeats the order each time that so long has passed.
+    fn go_off(&mut self, again: Duration) {
         let start = Instant::now();
+        let mut ordered = start;
         while self.tracer.ended().is_none() {
             assert!(start.elapsed() < SOON, "it hangs: {:#?}", self.rest());
+            if ordered.elapsed() > again {
+                // It may have gone meanwhile.
+                let _ = self.order();
+                ordered = Instant::now();
+            }
             std::thread::sleep(Duration::from_millis(2));
         }
         match self.tracer.ended() {
@@ -301,7 +319,8 @@ fn outlast(kind: Sysno) {
             // Without all that was to be mounted it may not come up; it listens all the same.
             let _ = machine.look_around(LISTENS);
         }
-        machine.power_off();
+        machine.order().unwrap();
+        machine.go_off(AGAIN);
     });
     if let Err(panic) = told {
         println!("    while {kind} failed");

@@ -111,6 +111,7 @@ impl Image {
             masked: list(&MASKED),
             read_only: list(&READ_ONLY),
             shared_memory_bytes: 1 << 20,
+            own_groups: false,
         });
         let copy = |path: &Path| mount::copy_tree(path, false).unwrap();
         plan.root = vec![copy(&self.store.path().join("layers"))];

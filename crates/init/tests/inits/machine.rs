@@ -91,7 +91,7 @@ pub(crate) fn be_daemon(arguments: Vec<String>) {
             &daemon.socket,
             &NodeRequest::Shutdown {
                 mode,
-                bound_ms: 5000,
+                bound_ms: 20_000,
             },
             &[],
         );
@@ -430,7 +430,7 @@ fn a_machine_passes_from_its_initramfs_to_a_disk() {
          move the images to ext4, xfs or btrfs",
     ];
     assert_eq!(steps(&shown), expected, "{shown}");
-    assert!(shown.contains("Reboot follows, in 5s at most"), "{shown}");
+    assert!(shown.contains("Reboot follows, in 20s at most"), "{shown}");
     // It was left in order: nothing is to be repaired.
     run("e2fsck", &["-n", disk_name]);
     let missing = bed.boot(bed.pack(&first), "root=nonsense", None);

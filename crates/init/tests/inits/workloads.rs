@@ -3,6 +3,7 @@
 
 use std::io::Write;
 use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
 
 use crate::Story;
 use crate::bed::*;
@@ -304,10 +305,11 @@ fn exits_and_records_survive_daemons() {
     let node = Node::start();
     let mut daemon = node.daemon();
     let mut cell = daemon.cell(&node, node.plan());
-    let mut launch = launch_of(&["/bin/sh", "-c", "sleep 0.1; exit 7"]);
+    let mut launch = launch_of(&["/bin/sh", "-c", "read go; exit 7"]);
     launch.record = vec![7; MAX_RECORD];
+    launch.keep_stdin = true;
     let uid = launch.uid;
-    let _running = cell.start(&launch);
+    let running = cell.start(&launch);
     daemon.crash();
     cell.reconnect();
     assert_eq!(cell.link.record, b"record of cell0");
@@ -326,6 +328,9 @@ fn exits_and_records_survive_daemons() {
             },
             &[],
         )
+        .unwrap();
+    std::fs::File::from(running.stdin.unwrap())
+        .write_all(b"go\n")
         .unwrap();
     let exit = cell.link.exit_of(uid);
     assert_eq!(exit.how, ExitHow::Code(7));
@@ -356,10 +361,17 @@ fn output_waits_for_the_next_daemon() {
     ]));
     drop((running.stdout, running.stderr));
     daemon.crash();
-    std::thread::sleep(std::time::Duration::from_millis(400));
-    cell.reconnect();
-    let (state, fds) = cell.link.workloads.remove(0);
-    assert_eq!(state.exit.unwrap().how, ExitHow::Code(0));
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let (exit, fds) = loop {
+        cell.reconnect();
+        let (state, fds) = cell.link.workloads.remove(0);
+        if let Some(exit) = state.exit {
+            break (exit, fds);
+        }
+        assert!(Instant::now() < deadline, "it doesn't end");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!(exit.how, ExitHow::Code(0));
     let [out, err] = fds.try_into().unwrap();
     cell.ack(running.uid);
     assert_eq!(
@@ -434,7 +446,7 @@ fn a_pipe_in_a_mounts_place_is_no_way_to_block_the_init() {
     let me = std::env::current_exe().unwrap();
     let me = format!("/run/bed/{}", me.file_name().unwrap().to_str().unwrap());
     let _busy = cell.start(&launch_of(&[&me, "workload", "fifos", "/tmp/place"]));
-    std::thread::sleep(std::time::Duration::from_millis(50));
+    std::thread::sleep(Duration::from_millis(50));
     let to = MountTarget {
         target: b"/tmp/place".to_vec(),
         directory: false,

@@ -25,9 +25,9 @@ mod parse;
 mod protect;
 pub mod usage;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -127,7 +127,8 @@ impl Cgroup {
     /// # Errors
     /// `EINVAL`: `name` is not a single name. `ENOENT`: there is no such group, or this one was
     /// removed.
-    pub fn child(&self, name: &str) -> Result<Cgroup> {
+    pub fn child(&self, name: impl AsRef<OsStr>) -> Result<Cgroup> {
+        let name = name.as_ref();
         let path = self.child_path(name)?;
         let directory = rustix::fs::openat(&self.directory, name, DIRECTORY, Mode::empty())
             .call_on("open cgroup", &path)?;
@@ -206,7 +207,7 @@ impl Cgroup {
     /// `cgroup.max.depth` of a group above is reached. `EINVAL`: `name` is not a single name.
     /// `EACCES`: the caller may not write here. `ENOENT`: this group was removed.
     pub fn create(&self, name: &str) -> Result<Cgroup> {
-        let path = self.child_path(name)?;
+        let path = self.child_path(name.as_ref())?;
         rustix::fs::mkdirat(&self.directory, name, Mode::from(0o755))
             .call_on("mkdir cgroup", &path)?;
         self.child(name)
@@ -239,6 +240,24 @@ impl Cgroup {
         Ok(names)
     }
 
+    /// Lets a user make groups below, up to so many and so deep, and move processes and controllers
+    /// about there. What holds for the group itself stays the caller's to say: the files of its
+    /// limits, these two among them, keep their owner.
+    ///
+    /// # Errors
+    /// `EPERM`: the caller doesn't own the group. `ENOENT`: the group was removed.
+    pub fn delegate(&self, id: u32, groups: u32, depth: u32) -> Result<()> {
+        self.write("cgroup.max.descendants", &groups.to_string())?;
+        self.write("cgroup.max.depth", &depth.to_string())?;
+        let user = Some(rustix::fs::Uid::from_raw(id));
+        let group = Some(rustix::fs::Gid::from_raw(id));
+        for file in DELEGATED {
+            rustix::fs::chownat(&self.directory, file, user, group, AtFlags::empty())
+                .call_on("chown", &self.path.join(file))?;
+        }
+        Ok(())
+    }
+
     /// The groups directly below, with their names: those that can be opened and whose names are
     /// text. For a walk over what is there, where a group that just goes is no failure.
     pub fn groups(&self) -> Vec<(String, Cgroup)> {
@@ -254,10 +273,10 @@ impl Cgroup {
     ///
     /// # Errors
     /// `ETIMEDOUT`: a process still lived in one of them after `within`; groups that were empty are
-    /// removed by then. `EBUSY`: the kernel had not yet let go of the last process. `EINVAL`: a
-    /// name that is not a single name, or not UTF-8.
+    /// removed by then. `EBUSY`: the kernel had not yet let go of the last process. `EINVAL`:
+    /// `name` is not a single name.
     pub fn remove(&self, name: &str, within: Duration) -> Result<()> {
-        self.remove_by(name, Deadline::after(within))
+        self.remove_by(name.as_ref(), Deadline::after(within))
     }
 
     /// Removes the group itself if no process is in it and no group below it. Whether it is gone.
@@ -272,7 +291,7 @@ impl Cgroup {
         }
     }
 
-    fn remove_by(&self, name: &str, deadline: Deadline) -> Result<()> {
+    fn remove_by(&self, name: &OsStr, deadline: Deadline) -> Result<()> {
         check_name(name)?;
         // Mostly it is empty by now, and there is nothing to look at first.
         let removed = rustix::fs::unlinkat(&self.directory, name, AtFlags::REMOVEDIR);
@@ -284,9 +303,6 @@ impl Cgroup {
             other => other?,
         };
         for below in child.children()? {
-            let below = below.into_string().map_err(|_| {
-                Error::invalid("remove cgroup", "a name that is no UTF-8").on(&child.path)
-            })?;
             child.remove_by(&below, deadline)?;
         }
         child.wait_events(deadline, |events| !events.populated)?;
@@ -397,7 +413,7 @@ impl Cgroup {
     }
 
     fn open_file(&self, file: &str, mode: OFlags) -> Result<OwnedFd> {
-        check_name(file)?;
+        check_name(file.as_ref())?;
         let flags = mode | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         match rustix::fs::openat(&self.directory, file, flags, Mode::empty()) {
             Ok(fd) => Ok(fd),
@@ -541,7 +557,6 @@ impl Cgroup {
 
     fn kill_each(&self) -> Result<()> {
         for name in self.children()? {
-            let Some(name) = name.to_str() else { continue };
             match self.child(name) {
                 Ok(child) => child.kill_each()?,
                 Err(e) if e.is_not_found() => {}
@@ -559,11 +574,20 @@ impl Cgroup {
         Ok(())
     }
 
-    fn child_path(&self, name: &str) -> Result<PathBuf> {
+    fn child_path(&self, name: &OsStr) -> Result<PathBuf> {
         check_name(name)?;
         Ok(self.path.join(name))
     }
 }
+
+/// The folder of a group and its files that a user has who may make groups below it; cgroups(7),
+/// "Cgroups delegation".
+const DELEGATED: [&str; 4] = [
+    ".",
+    "cgroup.procs",
+    "cgroup.threads",
+    "cgroup.subtree_control",
+];
 
 /// `CGROUP2_SUPER_MAGIC` of statfs(2).
 const CGROUP2_MAGIC: u32 = 0x6367_7270;
@@ -574,8 +598,10 @@ const DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW);
 
 /// A single name: nothing that leads elsewhere.
-fn check_name(name: &str) -> Result<()> {
-    if name.is_empty() || name == "." || name == ".." || name.contains(['/', '\n', '\0']) {
+fn check_name(name: &OsStr) -> Result<()> {
+    let leads_away = |byte: &u8| [b'/', b'\n', 0].contains(byte);
+    let bytes = name.as_bytes();
+    if bytes.is_empty() || name == "." || name == ".." || bytes.iter().any(leads_away) {
         return Err(Error::invalid("cgroup", "").about(format!("not a single name: {name:?}")));
     }
     Ok(())

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Groups, without controllers: the host may have none. Limits are the VM's stories.
 
+use std::ffi::OsStr;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use kernel::cgroup::{Bound, Cgroup, Limits};
@@ -9,7 +11,7 @@ use kernel::clone::{Cloned, Options, clone};
 use kernel::process;
 use kernel::wait::{ExitStatus, Reap, Target, wait};
 
-use crate::Story;
+use crate::{Story, in_clone};
 
 pub(crate) const STORIES: &[Story] = &[
     ("a_group_is_made_lived_in_and_removed", a_group_s_life),
@@ -21,6 +23,10 @@ pub(crate) const STORIES: &[Story] = &[
         a_missing_controller_is_named,
     ),
     ("names_do_not_lead_out_of_a_group", names_stay_inside),
+    (
+        "who_may_make_groups_below_one_gets_no_other_right_and_has_bounds",
+        a_delegated_group_has_bounds,
+    ),
 ];
 
 const SOON: Duration = Duration::from_secs(20);
@@ -145,4 +151,41 @@ fn names_stay_inside() {
         );
         assert_eq!(own.read(name).unwrap_err().errno(), libc::EINVAL, "{name}");
     }
+}
+
+fn a_delegated_group_has_bounds() {
+    const USER: u32 = 1234;
+    let (own, name) = scratch("delegated");
+    let group = own.child(&name).unwrap();
+    group.delegate(USER, 4, 2).unwrap();
+    let inside = Options {
+        cgroup: Some(group.as_fd()),
+        ..Options::default()
+    };
+    let exit = in_clone(inside, || {
+        process::set_groups(&[]).unwrap();
+        process::set_gid(USER).unwrap();
+        process::set_uid(USER).unwrap();
+        let below = group.create("below").unwrap();
+        below.enter().unwrap();
+        let deepest = below.create("deepest").unwrap();
+        assert_eq!(deepest.create("x").unwrap_err().errno(), libc::EAGAIN);
+        // Of any name: it has to go again.
+        let strange = group.path().join(OsStr::from_bytes(b"\xff\xfe"));
+        std::fs::create_dir(&strange).unwrap();
+        std::fs::create_dir(strange.join("below")).unwrap();
+        assert_eq!(group.create("x").unwrap_err().errno(), libc::EAGAIN);
+        for file in [
+            "cgroup.max.descendants",
+            "cgroup.max.depth",
+            "cgroup.freeze",
+        ] {
+            let refused = group.write(file, "1").unwrap_err();
+            assert_eq!(refused.errno(), libc::EACCES, "{file}");
+        }
+        assert_eq!(own.create("x").unwrap_err().errno(), libc::EACCES);
+    });
+    assert_eq!(exit.status, ExitStatus::Code(0));
+    own.remove(&name, SOON).unwrap();
+    assert!(own.child(&name).unwrap_err().is_not_found());
 }

@@ -218,6 +218,7 @@ layout!(ImageRoot {
     masked: List(MAX_PATHS, Bytes(SENTENCE)),
     read_only: List(MAX_PATHS, Bytes(SENTENCE)),
     shared_memory_bytes: Plain,
+    own_groups: Plain,
 });
 
 layout!(Launch {
@@ -263,6 +264,7 @@ layout!(Launch {
     ignore_sigpipe: Plain,
     keyring: Plain,
     linux32: Plain,
+    label: Maybe(Plain),
     sandbox: Maybe(Plain),
 });
 
@@ -415,7 +417,7 @@ choice!(Step {
     18 Capabilities, 19 Seccomp, 20 Exec, 21 Namespace, 22 Root,
     23 Sysctl, 24 Scheduling, 25 Open,
     26 Sandbox, 27 SandboxNetwork, 28 SandboxUsers, 29 SandboxFilter, 30 SandboxLabel,
-    31 SandboxMemory,
+    31 SandboxMemory, 32 Label,
 });
 
 impl Field<Namespaces> for Plain {

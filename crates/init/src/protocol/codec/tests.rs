@@ -111,14 +111,17 @@ fn paths() -> impl Strategy<Value = Vec<Vec<u8>>> {
 }
 
 fn root() -> impl Strategy<Value = Root> {
-    let image = (paths(), any::<bool>(), paths(), paths(), any::<u64>());
-    let image = image.prop_map(|(layers, writable, masked, read_only, bytes)| {
+    let words = (any::<bool>(), any::<bool>());
+    let image = (paths(), words, paths(), paths(), any::<u64>());
+    let image = image.prop_map(|(layers, words, masked, read_only, bytes)| {
+        let (writable, own_groups) = words;
         Root::Image(ImageRoot {
             layers,
             writable,
             masked,
             read_only,
             shared_memory_bytes: bytes,
+            own_groups,
         })
     });
     prop_oneof![Just(Root::Node), Just(Root::Bare), image]
