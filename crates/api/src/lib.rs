@@ -6,6 +6,7 @@
 pub mod action;
 pub mod convert;
 pub mod limits;
+pub mod part;
 pub mod status;
 
 use std::sync::LazyLock;

@@ -294,6 +294,7 @@ fn executable_drafts() -> impl Strategy<Value = executables::Draft> {
                     draft.logs.max_bytes = Some(1 << 20);
                 }
                 draft.program = draft.user.clone();
+                draft.apparmor_profile = draft.user.clone();
                 draft.ignore_sigpipe = kill;
                 draft.cwd_optional = stdin;
                 if auto_remove {
@@ -359,12 +360,13 @@ fn containers() -> impl Strategy<Value = model::container::Container> {
         paths(),
         paths(),
         any::<bool>(),
+        any::<bool>(),
     );
     let root = ("[a-z/:]{0,20}", pulls, any::<bool>(), sizes(), sizes());
     (root, more).prop_map(
         |(
             (image, pull, read_only, root_bytes, shared_memory_bytes),
-            (devices, masked_paths, read_only_paths, unmasked),
+            (devices, masked_paths, read_only_paths, unmasked, delegate_cgroup),
         )| Container {
             image,
             pull,
@@ -375,6 +377,7 @@ fn containers() -> impl Strategy<Value = model::container::Container> {
             masked_paths,
             read_only_paths,
             unmasked,
+            delegate_cgroup,
         },
     )
 }

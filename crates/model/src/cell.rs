@@ -437,6 +437,16 @@ fn check_sharing(draft: &Draft) -> Result<()> {
             "needs a mount namespace of the cell's own; share.mount has none",
         );
     }
+    let delegates = draft
+        .container
+        .as_ref()
+        .is_some_and(|it| it.delegate_cgroup);
+    if shares(Namespace::Cgroup) && delegates {
+        return fail(
+            "container.delegate_cgroup",
+            "needs a cgroup namespace of the cell's own; share.cgroup has none",
+        );
+    }
     let network = draft.network.as_ref();
     let attached = network.is_some_and(Network::attaches);
     if shares(Namespace::Net) && attached {

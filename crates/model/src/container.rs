@@ -56,6 +56,9 @@ pub struct Container {
     /// Without the usual masked and read-only paths of `/proc` and `/sys`.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub unmasked: bool,
+    /// Its main process may make groups below its own, as systemd does.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub delegate_cgroup: bool,
 }
 
 /// When an image is asked for at its registry, as in Kubernetes.
@@ -131,6 +134,7 @@ impl Container {
             ("masked_paths", !self.masked_paths.is_empty()),
             ("read_only_paths", !self.read_only_paths.is_empty()),
             ("unmasked", self.unmasked),
+            ("delegate_cgroup", self.delegate_cgroup),
         ];
         let given = without.iter().find(|(_, given)| *given);
         match given {
@@ -214,6 +218,9 @@ pub struct Defaults {
     /// A name or a number; empty: SIGTERM.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub stop_signal: String,
+    /// Of a main process alone: the profile of AppArmor's that confines it.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub apparmor_profile: String,
 }
 
 impl Defaults {

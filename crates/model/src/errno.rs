@@ -147,6 +147,13 @@ pub fn parse(text: &str) -> Option<u16> {
     u16::try_from(index + 1).ok()
 }
 
+/// The same with every number that the kernel may answer (`MAX_ERRNO`), whether it has a name or
+/// not: what a filter of system calls may give.
+pub fn parse_any(text: &str) -> Option<u16> {
+    let number = text.parse().ok().filter(|it| (1..=4095).contains(it));
+    number.or_else(|| parse(text))
+}
+
 /// The name of a number, e.g. `ENOENT`.
 pub fn name(number: i32) -> Option<&'static str> {
     let index = usize::try_from(number).ok()?.checked_sub(1)?;
@@ -177,5 +184,13 @@ mod tests {
         assert_eq!(super::parse("0"), None);
         assert_eq!(super::parse(""), None);
         assert_eq!(super::name(0), None);
+        assert_eq!(
+            (super::parse("255"), super::parse_any("255")),
+            (None, Some(255))
+        );
+        assert_eq!(super::parse_any("EPERM"), Some(1));
+        for wrong in ["0", "4096", "-1", "EWHAT", ""] {
+            assert_eq!(super::parse_any(wrong), None, "{wrong}");
+        }
     }
 }

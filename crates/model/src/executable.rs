@@ -133,6 +133,9 @@ pub struct Draft {
     /// The kernel that it believes to run on.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub personality: Personality,
+    /// The profile of AppArmor's that confines it. Empty: none; beside a main process, that one's.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub apparmor_profile: String,
 }
 
 /// A terminal's size, in characters; 0: the default, 24 × 80.
@@ -279,6 +282,8 @@ pub struct Effective {
     pub keyring: Keyring,
     /// The kernel that it believes to run on.
     pub personality: Personality,
+    /// The profile of AppArmor's that confines it; empty: none.
+    pub apparmor_profile: String,
 }
 
 impl ExecutableSpec {
@@ -312,6 +317,7 @@ impl ExecutableSpec {
         }
         draft.cwd = or_default(draft.cwd, &image.cwd);
         draft.stop_signal = or_default(draft.stop_signal, &image.stop_signal);
+        draft.apparmor_profile = or_default(draft.apparmor_profile, &image.apparmor_profile);
         draft.no_new_privileges = draft.no_new_privileges.or(Some(false));
         if draft.argv.first().is_none_or(String::is_empty) {
             let problem = "must name a program: the image of this cell names none";
@@ -366,6 +372,7 @@ fn effective(draft: Draft, logs: LogPolicy) -> Effective {
         ignore_sigpipe: draft.ignore_sigpipe,
         keyring: draft.keyring,
         personality: draft.personality,
+        apparmor_profile: draft.apparmor_profile,
         argv: draft.argv,
     }
 }
@@ -419,6 +426,7 @@ impl Effective {
             ignore_sigpipe: self.ignore_sigpipe,
             keyring: self.keyring,
             personality: self.personality,
+            apparmor_profile: self.apparmor_profile.clone(),
         }
     }
 
@@ -434,6 +442,7 @@ impl Effective {
                 .unwrap_or_default(),
             groups: self.groups.iter().map(ToString::to_string).collect(),
             cwd: self.cwd.clone(),
+            apparmor_profile: self.apparmor_profile.clone(),
             ..Defaults::default()
         }
     }
@@ -631,6 +640,8 @@ fn check_launch(draft: &Draft) -> Result<()> {
     if draft.program.contains('\0') {
         return Err(Error::invalid("program", "contains a NUL byte"));
     }
+    check_length("apparmor_profile", &draft.apparmor_profile, 255)?;
+    check_printable("apparmor_profile", &draft.apparmor_profile)?;
     draft.ending.check().within("ending")?;
     let (terminal, stdin) = (draft.terminal.is_some(), draft.stdin);
     draft.streams.check(terminal, stdin).within("streams")?;
@@ -697,6 +708,7 @@ fn rest_weight(draft: &Draft) -> usize {
         + weight(&draft.resources.cpu.mems)
         + draft.resources.unified_weight()
         + weight(&draft.program)
+        + weight(&draft.apparmor_profile)
         + draft.ending.weight()
         + draft.streams.weight()
 }

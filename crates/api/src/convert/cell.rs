@@ -62,6 +62,7 @@ fn container(message: wire::Container) -> Result<Container> {
         masked_paths: message.masked_paths,
         read_only_paths: message.read_only_paths,
         unmasked: message.unmasked,
+        delegate_cgroup: message.delegate_cgroup,
     })
 }
 
@@ -98,6 +99,7 @@ fn to_container(container: &Container) -> wire::Container {
         masked_paths: container.masked_paths.clone(),
         read_only_paths: container.read_only_paths.clone(),
         unmasked: container.unmasked,
+        delegate_cgroup: container.delegate_cgroup,
     }
 }
 

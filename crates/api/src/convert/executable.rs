@@ -64,6 +64,7 @@ fn draft(message: wire::ExecutableSpec) -> Result<Draft> {
         ignore_sigpipe: message.ignore_sigpipe,
         keyring: launch::keyring(message.keyring)?,
         personality: launch::personality(message.personality)?,
+        apparmor_profile: message.apparmor_profile,
     })
 }
 
@@ -157,6 +158,7 @@ pub fn to_spec(draft: &Draft) -> wire::ExecutableSpec {
         ignore_sigpipe: draft.ignore_sigpipe,
         keyring: launch::to_keyring(draft.keyring).into(),
         personality: launch::to_personality(draft.personality).into(),
+        apparmor_profile: draft.apparmor_profile.clone(),
     }
 }
 

@@ -210,6 +210,7 @@ fn check_program(container: &Container) -> Result<()> {
         user: container.user.clone(),
         group: container.group.clone(),
         stop_signal: container.stop_signal.clone(),
+        apparmor_profile: container.apparmor_profile.clone(),
         ..executable::Draft::default()
     };
     ExecutableSpec::try_from(program)?;

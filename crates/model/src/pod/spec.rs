@@ -152,6 +152,9 @@ pub struct Container {
     /// It may use every system call.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub unconfined: bool,
+    /// The profile of AppArmor's that confines it; empty: none.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub apparmor_profile: String,
     /// Keep standard input open.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub stdin: bool,

@@ -48,6 +48,7 @@ pub(super) fn container(message: wire::Container) -> Result<Container> {
         terminal: message.terminal,
         stop_signal: message.stop_signal,
         unconfined: message.unconfined,
+        apparmor_profile: message.apparmor_profile,
     })
 }
 
@@ -186,6 +187,7 @@ pub(super) fn to_container(container: &Container) -> wire::Container {
         terminal: container.terminal,
         stop_signal: container.stop_signal.clone(),
         unconfined: container.unconfined,
+        apparmor_profile: container.apparmor_profile.clone(),
     }
 }
 

@@ -97,6 +97,7 @@ fn security(fields: &mut Fields<'_>, pods: &Security, container: &mut Container)
         capabilities.end();
     }
     container.unconfined = seccomp(&mut given).unwrap_or(pods.unconfined);
+    container.apparmor_profile = apparmor(&mut given).unwrap_or_else(|| pods.apparmor.clone());
     let user = match container.user.as_str() {
         "" => &pods.user,
         own => own,
@@ -124,6 +125,26 @@ pub(super) fn seccomp(fields: &mut Fields<'_>) -> Option<bool> {
     }
     profile.end();
     Some(kind == "Unconfined")
+}
+
+/// The profile of AppArmor's by its name, empty for none at all; `None`: nothing is said. A node
+/// has no profile of its own that `RuntimeDefault` could mean.
+pub(super) fn apparmor(fields: &mut Fields<'_>) -> Option<String> {
+    let mut profile = fields.object("appArmorProfile")?;
+    let (kind, name) = (profile.text("type"), profile.text("localhostProfile"));
+    match (kind.as_str(), name.is_empty()) {
+        ("Localhost", false) | ("Unconfined", true) => {}
+        ("Localhost", true) => profile.refuse("localhostProfile", "must name the profile"),
+        ("Unconfined", false) => {
+            profile.refuse("localhostProfile", "has a meaning with Localhost alone");
+        }
+        _ => {
+            let words = format!("is {kind}: Localhost and Unconfined can be taken");
+            profile.refuse("type", words);
+        }
+    }
+    profile.end();
+    Some(name)
 }
 
 fn mount(mut fields: Fields<'_>) -> VolumeMount {

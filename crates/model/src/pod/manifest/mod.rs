@@ -290,6 +290,7 @@ struct Security {
     user: String,
     non_root: bool,
     unconfined: bool,
+    apparmor: String,
 }
 
 fn security(fields: &mut Fields<'_>, draft: &mut Draft) -> Security {
@@ -307,6 +308,7 @@ fn security(fields: &mut Fields<'_>, draft: &mut Draft) -> Security {
         user: draft.user.clone(),
         non_root: given.flag("runAsNonRoot").unwrap_or(false),
         unconfined: container::seccomp(&mut given).unwrap_or(false),
+        apparmor: container::apparmor(&mut given).unwrap_or_default(),
     };
     given.end();
     security

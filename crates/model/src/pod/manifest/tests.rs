@@ -121,6 +121,33 @@ fn what_cant_be_taken_is_named_by_its_path_all_at_once() {
 }
 
 #[test]
+fn a_profile_of_apparmors_is_the_pods_unless_a_container_has_its_own() {
+    let of = |profile: Value| json!({"appArmorProfile": profile});
+    let named = |name: &str| of(json!({"type": "Localhost", "localhostProfile": name}));
+    let spec = json!({
+        "securityContext": named("pods"),
+        "containers": [
+            {"name": "a", "image": "x"},
+            {"name": "b", "image": "x", "securityContext": named("own")},
+            {"name": "c", "image": "x", "securityContext": of(json!({"type": "Unconfined"}))}]});
+    let read = read(vec![pod(spec)]).unwrap();
+    let containers = read[0].draft.containers.iter();
+    let profiles: Vec<_> = containers.map(|it| it.apparmor_profile.as_str()).collect();
+    assert_eq!(profiles, ["pods", "own", ""]);
+    let spec = json!({
+        "securityContext": of(json!({"type": "RuntimeDefault"})),
+        "containers": [
+            {"name": "a", "image": "x", "securityContext": of(json!({"type": "Localhost"}))}]});
+    let mut found = paths(vec![pod(spec)]);
+    found.sort();
+    let expected = [
+        "spec.containers[0].securityContext.appArmorProfile.localhostProfile",
+        "spec.securityContext.appArmorProfile.type",
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
 fn what_an_api_server_adds_changes_nothing() {
     let spec = json!({
         "containers": [{"name": "a", "image": "x", "resources": {},
