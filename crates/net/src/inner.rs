@@ -29,10 +29,11 @@ pub(crate) struct Inside {
     pub(crate) news: LinkNews,
 }
 
-/// How long a link has to work. It takes a millisecond, and up to a second where the kernel puts it
-/// off because it has many. Others wait meanwhile, so not longer: the root of a cell that runs
-/// could take the link down again and again.
-const COMES_UP: Duration = Duration::from_secs(2);
+/// How long a link has to work. It takes a millisecond, a second where the kernel puts it off
+/// because it has many, and then as long as others of a loaded machine hold the kernel's lock of
+/// links. Other cells wait meanwhile, so not longer: the root of a cell that runs could take the
+/// link down again and again.
+const COMES_UP: Duration = Duration::from_secs(4);
 
 /// Waits for a link: the kernel sees that it is up behind the request that brings it up.
 pub(crate) fn await_link(
@@ -56,7 +57,7 @@ pub(crate) fn await_link(
         if left.is_zero() || !news.wait(left)? {
             return Err(Error::Answer {
                 step,
-                reason: "it doesn't work after 2 s".to_owned(),
+                reason: format!("it doesn't work after {} s", COMES_UP.as_secs()),
             });
         }
     }

@@ -144,16 +144,13 @@ fn read(good: bool, answer: &[u8]) -> Result<Credentials, String> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
     use super::*;
 
     /// A folder with the helper `docker-credential-test`, a script.
     fn helper(script: &str) -> (tempfile::TempDir, Helpers) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("docker-credential-test");
-        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        testkit::program(&path, &format!("#!/bin/sh\n{script}\n")).unwrap();
         let helpers = Helpers {
             folders: vec![folder.path().to_owned()],
             within: Duration::from_secs(30),

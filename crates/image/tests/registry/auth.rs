@@ -2,7 +2,6 @@
 //! Who may read and write: passwords and tokens against Debian's registry, from requests, from
 //! `config.json` and from a helper; what is renewed, and what is never sent.
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
@@ -155,8 +154,7 @@ async fn config_json_and_its_helper_know_the_password() {
 read server
 echo "{\"Username\": \"ada\", \"Secret\": \"secret\"}"
 "#;
-    std::fs::write(&helper, script).unwrap();
-    std::fs::set_permissions(&helper, std::fs::Permissions::from_mode(0o755)).unwrap();
+    testkit::program(&helper, script).unwrap();
     std::fs::write(&path, r#"{"credsStore": "test"}"#).unwrap();
     let (_folder, store) = empty();
     pull_as(&client, &store, &reference, None).await.unwrap();

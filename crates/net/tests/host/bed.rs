@@ -21,8 +21,10 @@ pub(crate) const NODE6: &str = "2001:db8:1::2";
 pub(crate) const WORLD4: &str = "198.51.100.1";
 pub(crate) const WORLD6: &str = "2001:db8:2::1";
 
-/// Longer than any packet takes here; a refusal is known sooner.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+/// Longer than any packet takes here, on a slow machine, too; a refusal is known sooner.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// How often UDP asks in that time.
+const TRIES: usize = 40;
 /// For what is to bring no answer.
 pub(crate) const SHORT: Duration = Duration::from_millis(700);
 
@@ -106,22 +108,13 @@ impl Ns {
         })
     }
 
-    /// The same over UDP, which may have to ask again.
+    /// The same over UDP, which may have to ask again, each time by a socket of its own: the first
+    /// `connect` fixes a socket's address, and where no other is ready yet, that is `::1`.
     fn udp(&self, to: SocketAddr, tries: usize) -> Option<String> {
         self.run(|| {
-            let any = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-            let socket = UdpSocket::bind(any).unwrap();
-            socket.set_read_timeout(Some(SHORT)).unwrap();
-            let ask = || {
-                socket.connect(to).ok()?;
-                socket.send(b"who am I?").ok()?;
-                let mut bytes = [0; 64];
-                let length = socket.recv(&mut bytes).ok()?;
-                Some(String::from_utf8_lossy(&bytes[..length]).into_owned())
-            };
             (0..tries).find_map(|_| {
                 let next = Instant::now() + SHORT;
-                let answer = ask();
+                let answer = ask(to);
                 if answer.is_none() {
                     thread::sleep(next.saturating_duration_since(Instant::now()));
                 }
@@ -134,7 +127,7 @@ impl Ns {
     pub(crate) fn who(&self, host: &str, port: u16) -> String {
         let to = SocketAddr::new(host.parse().unwrap(), port);
         // First what asks again: an address of IPv6 is used only once no other has shown up.
-        let udp = self.udp(to, 8);
+        let udp = self.udp(to, TRIES);
         let tcp = self.tcp(to, PATIENCE);
         assert_eq!(tcp, udp, "{to}");
         tcp.unwrap_or_else(|| panic!("{to} isn't reached"))
@@ -147,6 +140,18 @@ impl Ns {
         assert_eq!(tcp, udp, "{to}");
         tcp.is_none()
     }
+}
+
+/// Who a UDP server takes this thread's namespace for; none where nothing comes back.
+fn ask(to: SocketAddr) -> Option<String> {
+    let any = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+    let socket = UdpSocket::bind(any).unwrap();
+    socket.set_read_timeout(Some(SHORT)).unwrap();
+    socket.connect(to).ok()?;
+    socket.send(b"who am I?").ok()?;
+    let mut bytes = [0; 64];
+    let length = socket.recv(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes[..length]).into_owned())
 }
 
 fn ip(command: &str) {
@@ -238,6 +243,7 @@ fn await_link(ns: &Ns, link: &str) {
     let until = std::time::Instant::now() + PATIENCE;
     while show(ns, link).split_whitespace().nth(1) != Some("UP") {
         assert!(std::time::Instant::now() < until, "{link} isn't up");
+        thread::sleep(Duration::from_millis(20));
     }
 }
 

@@ -2,7 +2,6 @@
 //! Plugins of CNI: Debian's own (`containernetworking-plugins`), and small ones that write down
 //! what they are told.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -51,13 +50,7 @@ impl Place {
              printf '%s %s ' {name} $CNI_COMMAND >>{told}; cat >>{told}; echo >>{told}\n{script}\n",
             told = told.display()
         );
-        let path = self.path("bin").join(name);
-        // Beside and renamed: a file that another thread's child holds open can't be run.
-        let beside = path.with_extension("new");
-        std::fs::write(&beside, text).unwrap();
-        std::fs::set_permissions(&beside, PermissionsExt::from_mode(0o755)).unwrap();
-        std::fs::copy(&beside, &path).unwrap();
-        std::fs::remove_file(&beside).unwrap();
+        testkit::program(&self.path("bin").join(name), &text).unwrap();
     }
 
     fn told(&self) -> Vec<(String, Value)> {
@@ -429,7 +422,8 @@ fn a_plugin_that_hangs_is_killed_with_its_children() {
         return;
     }
     let (mut place, node, cell) = (Place::new(), Ns::new(), Ns::new());
-    place.timeout = Duration::from_secs(2);
+    // Time enough for it to begin.
+    place.timeout = Duration::from_secs(10);
     let pid = place.path("pid");
     place.plugin(
         "slow",
@@ -448,7 +442,7 @@ fn a_plugin_that_hangs_is_killed_with_its_children() {
         cni.add(&attachment(&cell, "eth0")).await.unwrap_err()
     });
     assert!(
-        matches!(failed, Error::Timeout { seconds: 2, .. }),
+        matches!(failed, Error::Timeout { seconds: 10, .. }),
         "{failed}"
     );
     let child = std::fs::read_to_string(&pid).unwrap();
@@ -460,7 +454,7 @@ fn a_plugin_that_hangs_is_killed_with_its_children() {
             std::time::Instant::now() < until,
             "the plugin's child lives"
         );
-        std::thread::yield_now();
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 
@@ -491,7 +485,7 @@ fn what_a_dead_daemon_had_begun_is_collected() {
         let seen = async {
             while !reached.exists() {
                 assert!(std::time::Instant::now() < until);
-                tokio::task::yield_now().await;
+                tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
         tokio::select! {

@@ -32,7 +32,7 @@ impl Tap {
             let all = SockProtocol::EthAll;
             let socket = socket(AddressFamily::Packet, kind, SockFlag::SOCK_CLOEXEC, all).unwrap();
             bind(socket.as_raw_fd(), &address).unwrap();
-            let patience = TimeVal::new(5, 0);
+            let patience = TimeVal::new(30, 0);
             setsockopt(&socket, sockopt::ReceiveTimeout, &patience).unwrap();
             Self {
                 socket,

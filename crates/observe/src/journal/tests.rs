@@ -5,7 +5,7 @@ use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
@@ -15,6 +15,9 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::LogsConfig;
+
+/// Longer than anything takes that comes, on a slow machine with other work, too.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Every sender is this unit's.
 struct Everybody;
@@ -83,14 +86,16 @@ impl Bed {
 
     /// All entries, once there are so many.
     async fn all(&self, count: usize) -> Vec<Entry> {
-        for _ in 0..1000 {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
             let entries = self.entries(JournalQuery::default()).await;
             if entries.len() >= count {
                 return entries;
             }
+            let there = entries.len();
+            assert!(Instant::now() < deadline, "{there} entries, not {count}");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        panic!("there were not {count} entries within five seconds");
     }
 }
 
@@ -202,22 +207,33 @@ async fn a_flood_is_cut_and_its_loss_is_told() {
     };
     let bed = bed(limit).await;
     let socket = bed.native();
+    let begun = Instant::now();
     for number in 0..100 {
         socket
             .send(format!("MESSAGE={number}\n").as_bytes())
             .unwrap();
     }
-    let first = bed.all(10).await;
-    assert!(first.len() < 30, "{}", first.len());
-    tokio::time::sleep(Duration::from_millis(600)).await;
-    socket.send(b"MESSAGE=after\n").unwrap();
-    let entries = bed.all(first.len() + 2).await;
+    bed.all(10).await;
+    // Until one is taken: while the span isn't over it is one of the flood.
+    let entries = loop {
+        socket.send(b"MESSAGE=after\n").unwrap();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let entries = bed.entries(JournalQuery::default()).await;
+        if messages(&entries).last().is_some_and(|it| it == "after") {
+            break entries;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{:?}", messages(&entries));
+    };
+    // On a slow machine the flood lasts for more than a span.
+    let spans = usize::try_from(begun.elapsed().as_millis() / 500).unwrap() + 1;
+    let is_of_flood = |it: &&String| it.parse::<u32>().is_ok();
+    let taken = messages(&entries).iter().filter(is_of_flood).count();
+    assert!(taken <= 10 * spans, "{taken} in {spans} spans");
     let told = entries
         .iter()
         .find(|it| it.get("N_DROPPED").is_some())
         .unwrap();
     assert!(text(told, "MESSAGE").ends_with("messages from web.service"));
-    assert_eq!(text(entries.last().unwrap(), "MESSAGE"), "after");
 }
 
 #[tokio::test]
@@ -278,7 +294,7 @@ async fn who_follows_gets_what_comes() {
     let next = stream.next().await.unwrap().unwrap();
     assert_eq!(text(&next.0, "MESSAGE"), "old");
     bed.native().send(b"MESSAGE=new\n").unwrap();
-    let wait = tokio::time::timeout(Duration::from_secs(5), stream.next());
+    let wait = tokio::time::timeout(PATIENCE, stream.next());
     let next = wait.await.unwrap().unwrap().unwrap();
     assert_eq!(text(&next.0, "MESSAGE"), "new");
 }
@@ -294,7 +310,8 @@ async fn another_daemon_goes_on_with_the_same_journal() {
         socket.send_to(message.as_bytes(), path).unwrap();
     };
     let wait = async |logs: &Logs, count: usize| {
-        for _ in 0..1000 {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
             let mut stream = read(logs, JournalQuery::default()).await.unwrap();
             let mut entries = Vec::new();
             while let Some(item) = stream.next().await {
@@ -303,9 +320,10 @@ async fn another_daemon_goes_on_with_the_same_journal() {
             if entries.len() >= count {
                 return messages(&entries);
             }
+            let there = entries.len();
+            assert!(Instant::now() < deadline, "{there} entries, not {count}");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        panic!("there were not {count} entries within five seconds");
     };
     let logs = open();
     let journal = start(folder.path(), &logs, RateLimit::default()).await;

@@ -68,17 +68,15 @@ fn print(mut to: &File, lines: std::ops::Range<u64>) -> u64 {
 
 /// Waits until so many bytes are accounted for.
 fn wait_for(subject: &mut Subject, bytes: u64) {
-    for _ in 0..500 {
-        if subject
-            .ask("stored")
-            .parse()
-            .is_ok_and(|it: u64| it >= bytes)
-        {
-            return;
-        }
+    let deadline = Instant::now() + PATIENCE;
+    let mut is_stored = || {
+        let stored = subject.ask("stored").parse::<u64>();
+        stored.is_ok_and(|it| it >= bytes)
+    };
+    while !is_stored() {
+        assert!(Instant::now() < deadline, "{bytes} bytes were not stored");
         std::thread::sleep(Duration::from_millis(2));
     }
-    panic!("{bytes} bytes were not stored");
 }
 
 /// What of the disk fails: the data alone, the index alone, or both.

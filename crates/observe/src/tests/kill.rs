@@ -17,6 +17,8 @@ use super::*;
 const FOLDER: &str = "AURAE_TEST_KILL_FOLDER";
 /// How many kills; the second under `./x soak`.
 const KILLS: [u32; 2] = [100, 4000];
+/// How long a mover that moves may go on: some batches.
+const STEADY: Duration = Duration::from_millis(6);
 
 /// Not a test by itself: the child.
 #[test]
@@ -70,6 +72,17 @@ fn child(folder: &Path) -> Child {
         .unwrap()
 }
 
+/// Waits until a child has moved something, at most so long; how long it was.
+fn until_moved(root: &Path, stored: u64, at_most: Duration) -> Duration {
+    let folder = folder::Folder::new(&root.join("logs"), &key(1));
+    let begun = Instant::now();
+    let moved = || read::end_of(&folder).is_ok_and(|end| end > stored);
+    while begun.elapsed() < at_most && !moved() {
+        std::thread::sleep(Duration::from_micros(100));
+    }
+    begun.elapsed()
+}
+
 /// Prints numbered lines until told to stop; how many it was.
 fn writer(mut to: File, stop: Arc<AtomicBool>, pause: Duration) -> std::thread::JoinHandle<u64> {
     std::thread::spawn(move || {
@@ -104,13 +117,20 @@ async fn a_mover_killed_at_random_loses_and_doubles_nothing() {
     let err = writer(pipe(1), Arc::clone(&stop), Duration::from_micros(300));
     // What retention would drop is no loss of the mover's: read along instead of afterwards.
     let mut seen = Seen::default();
-    let mut moved_by = 0;
+    let (mut moved_by, mut start) = (0, Duration::ZERO);
     let kills = testkit::how_much(KILLS[0], KILLS[1]);
     for kill in 0..kills {
         let mut child = child(root.path());
-        // Spread over the child's start, its first batch and its steady state.
-        let wait = Duration::from_micros(u64::from(kill.wrapping_mul(7919) % 12_000) + 1_500);
-        tokio::time::sleep(wait).await;
+        // Spread over the child's steady state and, every other one, its start and its first batch,
+        // however long a start takes on this machine.
+        let part = |of: Duration| of * (kill.wrapping_mul(618_034) % 1_000_000) / 1_000_000;
+        if kill % 2 == 0 {
+            start = until_moved(root.path(), seen.after, PATIENCE);
+            assert!(start < PATIENCE, "a mover moves nothing");
+            tokio::time::sleep(part(STEADY)).await;
+        } else {
+            until_moved(root.path(), seen.after, part(start * 2));
+        }
         child.kill().unwrap();
         child.wait().unwrap();
         let before = seen.after;

@@ -15,7 +15,7 @@ mod terminal;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use model::executable::LogPolicy;
 use model::name::Uid;
@@ -23,6 +23,9 @@ use model::observe::{LogGap, LogMessage, Stream};
 use tempfile::TempDir;
 
 use super::*;
+
+/// Longer than anything takes that comes, on a slow machine with other work, too.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn key(number: u8) -> LogKey {
     LogKey {
@@ -118,13 +121,11 @@ async fn attached(root: &Path, config: LogsConfig, policy: LogPolicy) -> (Logs, 
 
 /// Until everything that was printed is stored.
 async fn settled(logs: &Logs, key: &LogKey, bytes: u64) {
-    for _ in 0..500 {
-        if logs.end_offset(key).await.unwrap() >= bytes {
-            return;
-        }
+    let deadline = Instant::now() + PATIENCE;
+    while logs.end_offset(key).await.unwrap() < bytes {
+        assert!(Instant::now() < deadline, "{bytes} bytes were not stored");
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
-    panic!("{bytes} bytes were not stored within a second");
 }
 
 fn folder() -> TempDir {
