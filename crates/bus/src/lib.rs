@@ -19,6 +19,7 @@ mod path;
 mod private;
 mod serve;
 mod signals;
+mod subscribers;
 mod system;
 mod wire;
 
@@ -37,6 +38,9 @@ pub struct Settings {
     pub private: PathBuf,
     /// The socket of the system bus; it may come later, and come again.
     pub bus: PathBuf,
+    /// The file in which names of the bus that have subscribed are kept for the next daemon: below
+    /// `/run`, since the bus ends with the boot.
+    pub subscribers: PathBuf,
 }
 
 /// Serves both for as long as the future is polled.
@@ -46,7 +50,8 @@ pub async fn run(
     identity: Arc<Identity>,
     machine: Arc<dyn Machine>,
 ) {
-    let service = Arc::new(serve::Service::new(units, identity, machine));
+    let kept = subscribers::Kept::at(settings.subscribers);
+    let service = Arc::new(serve::Service::new(units, identity, machine, kept));
     tokio::join!(
         signals::tell(service.clone()),
         private::listen(&settings.private, service.clone()),

@@ -9,12 +9,13 @@ use schedule::unit::Units;
 
 use crate::error::Failure;
 use crate::path::{self, Object};
+use crate::subscribers::Kept;
 use crate::wire::message::{Body, Draft, Message};
 use crate::wire::outbox::Outbox;
 use crate::{manager, object};
 
 /// Connections that are told of what happens, and names on the bus that are.
-const MOST: usize = 256;
+pub(crate) const MOST: usize = 256;
 
 pub(crate) type Answer = Result<Body, Failure>;
 
@@ -52,6 +53,7 @@ pub(crate) struct Service {
     pub(crate) units: Units,
     pub(crate) identity: Arc<Identity>,
     pub(crate) machine: Arc<dyn Machine>,
+    pub(crate) kept: Kept,
     told: Mutex<Told>,
 }
 
@@ -62,16 +64,24 @@ pub(crate) struct Told {
     pub(crate) private: BTreeMap<u64, Outbox>,
     /// The connection to the system bus.
     pub(crate) bus: Option<Outbox>,
+    /// The id of that bus, to which the names below belong.
+    pub(crate) bus_id: String,
     /// Names on the bus that have subscribed.
     pub(crate) subscribed: BTreeSet<String>,
 }
 
 impl Service {
-    pub(crate) fn new(units: Units, identity: Arc<Identity>, machine: Arc<dyn Machine>) -> Service {
+    pub(crate) fn new(
+        units: Units,
+        identity: Arc<Identity>,
+        machine: Arc<dyn Machine>,
+        kept: Kept,
+    ) -> Service {
         Service {
             units,
             identity,
             machine,
+            kept,
             told: Mutex::default(),
         }
     }
@@ -138,11 +148,20 @@ impl Service {
             let words = format!("{MOST} have subscribed");
             return Err(Failure::of_bus("LimitsExceeded", words));
         }
-        Ok(told.subscribed.insert(caller.name.clone()))
+        let is_new = told.subscribed.insert(caller.name.clone());
+        if is_new {
+            self.kept.write(&told.bus_id, &told.subscribed);
+        }
+        Ok(is_new)
     }
 
     pub(crate) fn unsubscribe(&self, name: &str) -> bool {
-        self.told().subscribed.remove(name)
+        let mut told = self.told();
+        let was = told.subscribed.remove(name);
+        if was {
+            self.kept.write(&told.bus_id, &told.subscribed);
+        }
+        was
     }
 }
 

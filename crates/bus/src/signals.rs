@@ -81,6 +81,13 @@ pub(crate) fn nothing_was_done(service: &Service, id: u64, unit: &str) {
     }
 }
 
+/// Subscribers have missed something: who hears of a reload looks at all units again.
+pub(crate) fn look_again(service: &Service) {
+    if let Some(draft) = manager("Reloading", Body::of(&(false,))) {
+        send(service, Whom::Subscribers, &draft);
+    }
+}
+
 /// Tells for as long as it is polled.
 pub(crate) async fn tell(service: Arc<Service>) {
     let mut news = match service.units.listen() {
@@ -94,11 +101,8 @@ pub(crate) async fn tell(service: Arc<Service>) {
         match news.recv().await {
             Ok(news) => one(&service, news).await,
             Err(RecvError::Lagged(missed)) => {
-                // Who hears this looks at all units again.
                 tracing::warn!(missed, "signals were left out");
-                if let Some(draft) = manager("Reloading", Body::of(&(false,))) {
-                    send(&service, Whom::Subscribers, &draft);
-                }
+                look_again(&service);
             }
             Err(RecvError::Closed) => return,
         }

@@ -3,7 +3,7 @@
 //! is the bus's word, which has it from the kernel. A bus that isn't there is tried again: its
 //! socket says nothing before it is there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,8 @@ use tokio::sync::{mpsc, oneshot};
 use zbus::OwnedVariant;
 
 use crate::error::Failure;
-use crate::serve::{Caller, Service};
+use crate::serve::{Caller, MOST, Service};
+use crate::signals;
 use crate::wire::message::{Body, Draft, Kind, Message};
 use crate::wire::outbox::Outbox;
 use crate::wire::{auth, next};
@@ -46,7 +47,8 @@ pub(crate) async fn keep(path: &Path, service: Arc<Service>) {
         };
         {
             let mut told = service.told();
-            (told.bus, told.subscribed) = Default::default();
+            // The file stays: the same bus, reached again, has the same names.
+            (told.bus, told.bus_id, told.subscribed) = Default::default();
         }
         tracing::debug!(path = %path.display(), %error, ?pause, "the system bus is not reached");
         tokio::time::sleep(pause).await;
@@ -192,9 +194,34 @@ async fn begin(client: &Client, service: &Service) -> io::Result<()> {
         Some((1 | 4,)) => {}
         _ => return Err(io::Error::other(format!("{NAME} is another process's"))),
     }
-    service.told().bus = Some(client.outbox.clone());
+    let bus_id = client.call("GetId", Body::default()).await?;
+    let (bus_id,): (String,) = bus_id.arguments().ok_or(io::ErrorKind::InvalidData)?;
+    let subscribed = still_there(client, service.kept.read(&bus_id)).await?;
+    let missed = !subscribed.is_empty();
+    {
+        let mut told = service.told();
+        (told.bus, told.bus_id) = (Some(client.outbox.clone()), bus_id);
+        told.subscribed.extend(subscribed);
+    }
+    if missed {
+        signals::look_again(service);
+    }
     tracing::info!("{NAME} is on the system bus");
     Ok(())
+}
+
+/// Those of an earlier daemon's subscribers that are still on the bus.
+async fn still_there(client: &Client, names: BTreeSet<String>) -> io::Result<BTreeSet<String>> {
+    let mut there = BTreeSet::new();
+    for name in names.into_iter().take(MOST) {
+        let answer = client
+            .call("NameHasOwner", body(&(name.as_str(),))?)
+            .await?;
+        if answer.arguments::<(bool,)>() == Some((true,)) {
+            there.insert(name);
+        }
+    }
+    Ok(there)
 }
 
 /// Who has that name on the bus.

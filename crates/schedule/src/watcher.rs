@@ -96,19 +96,31 @@ async fn until_over<F: Future<Output = Over>>(
     mut run: impl FnMut() -> F,
     mut broke: impl FnMut(Duration),
 ) -> Option<oneshot::Sender<Result<(), Error>>> {
-    let mut pause = PAUSE;
+    let mut pauses = Pauses(PAUSE);
     loop {
         let begun = Instant::now();
         match AssertUnwindSafe(run()).catch_unwind().await {
             Ok(Over::Removed(waiting)) => return waiting,
             Ok(Over::Broke) | Err(_) => {}
         }
-        if begun.elapsed() >= STABLE {
-            pause = PAUSE;
-        }
+        let pause = pauses.after(begun.elapsed());
         broke(pause);
         tokio::time::sleep(pause).await;
-        pause = pause.saturating_mul(2).min(LONGEST);
+    }
+}
+
+/// What is waited before the next time; it grows.
+struct Pauses(Duration);
+
+impl Pauses {
+    /// After one that went on for so long.
+    fn after(&mut self, lasted: Duration) -> Duration {
+        let pause = match lasted >= STABLE {
+            true => PAUSE,
+            false => self.0,
+        };
+        self.0 = pause.saturating_mul(2).min(LONGEST);
+        pause
     }
 }
 
@@ -118,23 +130,22 @@ mod tests {
 
     use super::*;
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn what_panics_is_taken_up_again_after_pauses_that_grow() {
         let runs = AtomicU32::new(0);
-        let mut pauses = Vec::new();
+        let mut waited = Vec::new();
         let run = || async {
             match runs.fetch_add(1, Ordering::Relaxed) {
-                0 | 1 => panic!("a fault"),
-                2 => Over::Broke,
-                3 => {
-                    tokio::time::sleep(STABLE).await;
-                    panic!("another one");
-                }
+                0 => panic!("a fault"),
                 _ => Over::Removed(None),
             }
         };
-        let over = until_over(run, |pause| pauses.push(pause.as_secs())).await;
+        let over = until_over(run, |pause| waited.push(pause)).await;
         assert!(over.is_none());
-        assert_eq!(pauses, [1, 2, 4, 1]);
+        assert_eq!(waited, [PAUSE]);
+        let mut pauses = Pauses(PAUSE);
+        let lasted = [0, 0, 0, STABLE.as_secs(), 0];
+        let after = lasted.map(|it| pauses.after(Duration::from_secs(it)).as_secs());
+        assert_eq!(after, [1, 2, 4, 1, 2]);
     }
 }

@@ -3,6 +3,8 @@
 
 use api_words::{GET, KILL, LIST, RESET, TRANSIENT};
 use kernel::cgroup::Cgroup;
+use kernel::procfs::command_line;
+use model::error::Reason;
 use model::signal::Signal;
 use model::unit::{UnitStatus, Whom};
 use schedule::unit::View;
@@ -227,7 +229,9 @@ impl Call<'_> {
             while let Some((name, group)) = todo.pop() {
                 for pid in group.processes().unwrap_or_default() {
                     let pid = u32::try_from(pid).unwrap_or(0);
-                    rows.push((name.clone(), pid, command_line(pid)));
+                    // One that has ended meanwhile has no words.
+                    let line = command_line(pid).unwrap_or_else(|| "[]".to_owned());
+                    rows.push((name.clone(), pid, line));
                 }
                 if rows.len() >= MOST {
                     break;
@@ -264,7 +268,12 @@ impl Call<'_> {
 
     pub(crate) async fn abandon_scope(&self, name: &str) -> Answer {
         let permit = self.service.permit(self.caller, TRANSIENT, name).await?;
-        self.service.units.abandon(&permit, unit(name)?).await?;
+        let abandoned = self.service.units.abandon(&permit, unit(name)?).await;
+        // logind takes that for done, and no other failure.
+        abandoned.map_err(|error| match error.reason {
+            Reason::WrongState => Failure::of_systemd("ScopeNotRunning", error.to_string()),
+            _ => error.into(),
+        })?;
         Ok(Body::default())
     }
 
@@ -310,21 +319,4 @@ impl Call<'_> {
 fn is_in(states: &[String], unit: &UnitStatus) -> bool {
     let own = [unit.load, unit.active, unit.sub];
     states.is_empty() || states.iter().any(|it| own.contains(&it.as_str()))
-}
-
-/// The command line of a process, with its name where it has none.
-fn command_line(pid: u32) -> String {
-    let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let words: Vec<String> = bytes
-        .split(|byte| *byte == 0)
-        .filter(|word| !word.is_empty())
-        .map(|word| String::from_utf8_lossy(word).into_owned())
-        .collect();
-    match words.is_empty() {
-        true => {
-            let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-            format!("[{}]", name.trim_end())
-        }
-        false => words.join(" "),
-    }
 }

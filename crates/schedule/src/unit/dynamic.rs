@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Users that are there for a unit alone (systemd.exec(5), `DynamicUser=`): a number of systemd's
-//! range, with a name that the unit's own view of `/etc/passwd` has.
+//! range, with a name that the unit's own view of `/etc/passwd` has, and the machine's programs by
+//! [`super::userdb`].
 //!
 //! A number is taken by a lock on a file of that number, as systemd takes it, in the folder where
 //! systemd does (nss-systemd(8)): no other takes it while the lock is held, be it another node
@@ -26,9 +27,9 @@ use super::kept::{Keeper, Use};
 use super::program;
 
 /// systemd's range ("Users, Groups, UIDs and GIDs on systemd Systems").
-const RANGE: std::ops::RangeInclusive<u32> = 61_184..=65_519;
+pub(super) const RANGE: std::ops::RangeInclusive<u32> = 61_184..=65_519;
 /// Where the locks are.
-const FOLDER: &str = "/run/systemd/dynamic-uid";
+pub(super) const FOLDER: &str = "/run/systemd/dynamic-uid";
 
 /// A user, and the group of the same name and number.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -109,7 +110,7 @@ pub(crate) fn name_of(unit: &UnitName, settings: &Settings) -> Option<String> {
 }
 
 /// As systemd has users' names (systemd.exec(5), "User/Group Identity").
-fn is_name(name: &str) -> bool {
+pub(super) fn is_name(name: &str) -> bool {
     let first = |c: char| c.is_ascii_alphabetic() || c == '_';
     let rest = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     name.len() <= 31 && name.starts_with(first) && name.chars().all(rest)
@@ -375,6 +376,16 @@ mod tests {
         assert!(!is_name("1a") && !is_name("a.b") && !is_name(&"a".repeat(32)));
     }
 
+    /// Waits until nobody has the lock: a child that another test forks has our descriptors until
+    /// it executes its program.
+    fn until_free(path: &Path) {
+        let begun = std::time::Instant::now();
+        while lock(path).unwrap().is_none() {
+            assert!(begun.elapsed() < std::time::Duration::from_secs(20));
+            std::thread::yield_now();
+        }
+    }
+
     #[test]
     fn a_number_is_one_users_as_long_as_its_lock_is_held() {
         let folder = std::env::temp_dir().join(format!("aurae-users-{}", std::process::id()));
@@ -392,10 +403,12 @@ mod tests {
         let (second, other) = take(&folder, "web", None).unwrap();
         assert_ne!(first, second);
         drop(lock);
+        until_free(&at(&first.to_string()));
         let (again, _lock) = take(&folder, "web", None).unwrap();
         assert_eq!(again, first);
         // That of its folders comes first, where it is of the range.
         drop(other);
+        until_free(&at(&second.to_string()));
         assert_eq!(take(&folder, "mail", Some(second)).unwrap().0, second);
         assert_ne!(take(&folder, "mail", Some(0)).unwrap().0, 0);
         fs::remove_dir_all(folder).unwrap();

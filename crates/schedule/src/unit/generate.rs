@@ -137,9 +137,7 @@ mod tests {
 
     fn script(folder: &Path, name: &str, text: &str) {
         fs::create_dir_all(folder).unwrap();
-        let path = folder.join(name);
-        fs::write(&path, text).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        testkit::program(&folder.join(name), text).unwrap();
     }
 
     #[tokio::test]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What `auraed/rpc` calls: a method per RPC, each with the `Permit` that identity gave for it.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,12 +15,14 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 use units::install::mangle;
 use units::name::UnitName;
 
+use super::dynamic;
 use super::generate::Generators;
 use super::manager::{self, Manager, Order};
 use super::news::News;
 use super::runs::Runs;
 use super::table::Folders;
 use super::transient::Folder;
+use super::userdb;
 
 /// What the unit manager is started with.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -104,6 +107,10 @@ impl Units {
         });
         let news = Some(manager.news());
         tokio::spawn(manager.run());
+        if settings.is_machine {
+            let users = dynamic::FOLDER.into();
+            tokio::spawn(userdb::serve(Path::new(userdb::SOCKET), users));
+        }
         let units = Units {
             orders: Some(orders),
             news,

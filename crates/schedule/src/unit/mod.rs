@@ -44,6 +44,7 @@ mod socket;
 mod steps;
 mod table;
 mod transient;
+mod userdb;
 mod view;
 
 pub use bus::SYSTEM as SYSTEM_BUS;

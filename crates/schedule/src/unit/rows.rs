@@ -61,14 +61,16 @@ const ROWS_OF_SYSTEMD: &[Row] = &[
         "no records of boots in utmp and wtmp; there are no run levels",
     ),
     Row(
-        &[
-            "systemd-logind.service",
-            "user@.service",
-            "user-runtime-dir@.service",
-        ],
+        &["systemd-logind.service", "user-runtime-dir@.service"],
+        AsItIs,
+        "a login is a session with its scope, `XDG_RUNTIME_DIR` and `loginctl`; the daemon is asked \
+         by `org.freedesktop.systemd1`",
+    ),
+    Row(
+        &["user@.service"],
         Masked,
-        "sessions were not tried with the daemon's scopes yet; users log in without a session, and \
-         have no `/run/user/UID`",
+        "`systemd --user` needs a session of PAM of its own (`PAMName=`) and a group below its user's \
+         slice, which services don't have; logind bears that, and sessions have no units of a user",
     ),
     Row(
         &[
@@ -301,7 +303,7 @@ mod tests {
         let text = "[Service]\nExecStart=/bin/x - y\n";
         for name in [
             "systemd-udevd.service",
-            "systemd-logind.service",
+            "user@.service",
             "systemd-initctl.service",
         ] {
             std::fs::write(format!("{lib}/{name}"), text).unwrap();
@@ -317,8 +319,8 @@ mod tests {
             };
             loader.load(&UnitName::parse(name).unwrap()).unwrap()
         };
-        let logind = load("systemd-logind.service").masked.unwrap();
-        assert!(why(&logind).unwrap().contains("sessions"), "{logind}");
+        let users = load("user@1000.service").masked.unwrap();
+        assert!(why(&users).unwrap().contains("sessions"), "{users}");
         assert!(load("systemd-initctl.service").masked.is_none());
         assert!(load("systemd-udevd.service").masked.is_none());
         std::fs::remove_dir_all(top).unwrap();

@@ -3,7 +3,9 @@
 
 use std::cmp::Ordering;
 
+use crate::finding::shown;
 use crate::glob;
+use crate::syntax::words::{Escapes, split};
 
 /// How two things are compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,33 +51,53 @@ impl Comparison {
     }
 }
 
-/// Whether a version is as all the words of a parameter say: with a sign they are compared, without
-/// one they are patterns.
+/// The signs of a version's words (systemd.unit(5), `ConditionKernelVersion=`), longer ones first.
+const VERSION_SIGNS: [&str; 10] = ["!$=", "$=", "<>", "<=", ">=", "==", "!=", "<", ">", "="];
+
+/// Whether a version is as all the words of a parameter say, which may be in quotes: with a sign
+/// they are compared, without one they are patterns.
 pub(super) fn version(own: &str, parameter: &str) -> Result<bool, String> {
-    let mut words = parameter.split_ascii_whitespace().peekable();
-    if words.peek().is_none() {
-        return Err("there is no version".to_owned());
-    }
+    let words = split(parameter, Escapes::Keep).map_err(|_| "a quote has no end".to_owned())?;
+    let mut words = words.iter().map(|it| it.text.trim());
+    let mut holds = true;
+    let mut first = true;
     while let Some(word) = words.next() {
-        let signed = word.starts_with(['<', '>', '=', '!']);
-        if !signed {
-            if !glob::matches(word, own) {
-                return Ok(false);
-            }
-            continue;
-        }
-        let (how, rest) = Comparison::before(word, Comparison::Equal);
-        // A blank may follow the sign.
-        let value = if rest.is_empty() {
-            words.next().unwrap_or("")
-        } else {
-            rest
+        let sign = VERSION_SIGNS.iter().find(|sign| word.starts_with(**sign));
+        let sign = sign.copied().unwrap_or_default();
+        let value = word.strip_prefix(sign).unwrap_or(word).trim();
+        // A blank may follow the first sign.
+        let value = match (value, first) {
+            ("", true) => words.next().unwrap_or_default(),
+            (value, _) => value,
         };
-        if !how.holds(versions(own, value)) {
-            return Ok(false);
+        if value.is_empty() {
+            return Err(format!("{} has no version", shown(word)));
         }
+        holds &= is_as(own, sign, value);
+        first = false;
     }
-    Ok(true)
+    match first {
+        true => Err("there is no version".to_owned()),
+        false => Ok(holds),
+    }
+}
+
+/// `=` and `!=` compare texts, the other signs versions.
+fn is_as(own: &str, sign: &str, value: &str) -> bool {
+    let order = versions(own, value);
+    match sign {
+        "!$=" => !glob::matches(value, own),
+        "=" => own == value,
+        "!=" => own != value,
+        "<>" => order.is_ne(),
+        "==" => order.is_eq(),
+        "<=" => order.is_le(),
+        ">=" => order.is_ge(),
+        "<" => order.is_lt(),
+        ">" => order.is_gt(),
+        // None, or `$=`.
+        _ => glob::matches(value, own),
+    }
 }
 
 /// Numbers by their value, letters by their order; `~` is before everything.

@@ -181,7 +181,7 @@ pub(super) fn syscalls(text: &str, old: Option<&Value>) -> Parsed {
 
 /// The name or number of an error, or `kill`.
 pub(super) fn errno(text: &str) -> Result<String, String> {
-    let known = text == "kill" || model::errno::parse(text).is_some() || text == "0";
+    let known = text == "kill" || model::errno::parse_any(text).is_some() || text == "0";
     known
         .then(|| text.to_owned())
         .ok_or_else(|| format!("{} is no errno such as `EPERM`, nor `kill`", shown(text)))

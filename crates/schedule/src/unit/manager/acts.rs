@@ -28,6 +28,14 @@ use crate::unit::steps::{End, Outcome, Phase, Role, Step, limit, timer};
 /// What waits for the machine to be on a network (systemd.special(7)).
 const ONLINE: &str = "network-online.target";
 
+/// What is to be done for an activation of a unit. The next one may have begun by the time that it
+/// is done: a unit is down and up again within one turn.
+pub(super) struct Decided {
+    pub(super) unit: UnitName,
+    activation: u64,
+    effect: Effect,
+}
+
 /// 64 random bits.
 fn random() -> u64 {
     let mut bits = [0; 8];
@@ -122,9 +130,7 @@ impl Manager {
                 self.is_settled(&run.unit);
             }
             Happened::Ended(run, end) => self.ended(&run, end),
-            Happened::Signalled(unit, activation, reached) => {
-                self.signalled(&unit, activation, reached);
-            }
+            Happened::Signalled(unit, sent, reached) => self.signalled(&unit, sent, reached),
             Happened::Gone(unit, activation) => {
                 if self.activation(&unit) == activation {
                     self.event(&unit, Event::Gone);
@@ -317,17 +323,31 @@ impl Manager {
             .is_some_and(|it| it.kind == JobType::Stop)
     }
 
+    /// Keeps in mind what is to be done for the activation that a unit is in.
+    pub(super) fn decide(&mut self, unit: &UnitName, effect: Effect) {
+        self.effects.push(Decided {
+            unit: unit.clone(),
+            activation: self.activation(unit),
+            effect,
+        });
+    }
+
     /// Does what was decided.
     pub(super) async fn perform(&mut self) {
-        for (unit, effect) in std::mem::take(&mut self.effects) {
+        for decided in std::mem::take(&mut self.effects) {
+            let Decided {
+                unit,
+                activation,
+                effect,
+            } = decided;
             match effect {
                 Effect::Run(step, role) => self.run_command(&unit, step, role),
                 Effect::Kill(watchdog) => self.kill(&unit, watchdog),
                 Effect::KillNow => self.kill_now(&unit),
-                Effect::Watch => self.watch(&unit, self.activation(&unit)),
+                Effect::Watch => self.watch(&unit, activation),
                 Effect::AskReload => self.ask_reload(&unit),
-                Effect::End(step) => self.end_one(&unit, self.activation(&unit), step),
-                Effect::Down => self.down(&unit).await,
+                Effect::End(step) => self.end_one(&unit, activation, step),
+                Effect::Down => self.down(&unit, activation).await,
                 // Who stops it has his will.
                 Effect::Restart if self.stops(&unit) => self.event(&unit, Event::GivenUp),
                 Effect::Restart => {

@@ -12,7 +12,7 @@ use super::{Happened, Manager};
 use crate::unit::credentials;
 use crate::unit::live::Machine;
 use crate::unit::program;
-use crate::unit::runs::{Run, Runs};
+use crate::unit::runs::{self, Run, Runs};
 use crate::unit::steps::Step;
 use crate::unit::steps::service::{Event, Sub};
 
@@ -28,6 +28,13 @@ pub(super) struct Reached {
     all: bool,
 }
 
+/// What a signal was sent for: its answer is of no use to what the unit has come to meanwhile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Sent {
+    activation: u64,
+    sub: Sub,
+}
+
 /// Signals what the mode says; `last`: it is the final signal.
 async fn reach(
     runs: &Runs,
@@ -40,20 +47,40 @@ async fn reach(
     if mode == KillMode::None {
         return Reached { any: false, all };
     }
-    let others = all && !runs.processes(unit).is_empty();
+    let inside = if all {
+        runs.processes(unit)
+    } else {
+        Vec::new()
+    };
+    let apart = match all {
+        true => apart(runs, processes, &inside),
+        false => processes.to_vec(),
+    };
     for signal in signals {
-        let sent = match all {
+        let group = match all {
             true => runs.signal_unit(unit, *signal).await,
-            false => each(runs, processes, *signal).await,
+            false => Ok(()),
         };
-        if let Err(error) = sent {
+        if let Err(error) = group.and(each(runs, &apart, *signal).await) {
             tracing::warn!(%unit, %signal, %error, "not every process was signalled");
         }
     }
     Reached {
-        any: others || !processes.is_empty(),
+        any: !inside.is_empty() || !processes.is_empty(),
         all,
     }
+}
+
+/// Commands whose process is in no group of the unit any more: a login at a terminal moves the main
+/// process of its getty into the session's scope. It stays the unit's all the same.
+fn apart(runs: &Runs, processes: &[Run], inside: &[i32]) -> Vec<Run> {
+    let is_inside = |run: &&Run| {
+        let pid = runs.seen(run).as_deref().and_then(runs::pid);
+        let pid = pid.and_then(|it| i32::try_from(it).ok());
+        pid.is_none_or(|pid| inside.contains(&pid))
+    };
+    let apart = processes.iter().filter(|run| !is_inside(run));
+    apart.cloned().collect()
 }
 
 /// Signals the processes of commands, and nothing that they have started.
@@ -109,21 +136,42 @@ impl Manager {
         how: (KillMode, bool),
         signals: Vec<Signal>,
     ) {
+        let Some(sent) = self.sent(unit) else {
+            return;
+        };
         let (runs, unit) = (self.runs.clone(), unit.clone());
-        let activation = self.activation(&unit);
         let processes: Vec<Run> = processes.into_iter().map(|(run, _)| run).collect();
         self.jobs.spawn(async move {
+            let latest = runs.latest(&unit);
+            // The next activation's processes are in the same cell: it begins behind the signals,
+            // or they come too late.
+            let latest = latest.lock().await;
+            if *latest > sent.activation {
+                return Happened::Nothing;
+            }
             let reached = reach(&runs, &unit, &processes, how, &signals).await;
-            Happened::Signalled(unit, activation, reached)
+            Happened::Signalled(unit, sent, reached)
         });
     }
 
-    pub(super) fn signalled(&mut self, unit: &UnitName, activation: u64, reached: Reached) {
-        if self.activation(unit) != activation {
+    /// What a signal that is sent now is for.
+    fn sent(&self, unit: &UnitName) -> Option<Sent> {
+        let live = self.known.live.get(unit)?;
+        let Machine::Service(state) = &live.machine else {
+            return None;
+        };
+        Some(Sent {
+            activation: live.activation,
+            sub: state.sub,
+        })
+    }
+
+    pub(super) fn signalled(&mut self, unit: &UnitName, sent: Sent, reached: Reached) {
+        if self.sent(unit) != Some(sent) {
             return;
         }
         if reached.any && reached.all {
-            self.watch(unit, activation);
+            self.watch(unit, sent.activation);
         }
         self.event(unit, Event::Signalled(reached.any));
     }
@@ -188,13 +236,12 @@ impl Manager {
 
     /// A service is down: its folders below /run go, its cell where nothing lives in it, and old
     /// records.
-    pub(super) async fn down(&mut self, unit: &UnitName) {
+    pub(super) async fn down(&mut self, unit: &UnitName, activation: u64) {
         self.close_notify(unit);
         self.early.remove(unit);
         self.leave_memory(unit);
         let live = self.known.live_mut(unit);
         live.main_pid = None;
-        let activation = live.activation;
         let restarts = matches!(&live.machine, Machine::Service(it) if it.sub == Sub::AutoRestart);
         // A restart by hand has become a start by now.
         let job = self.engine.job(unit).map(|it| it.kind);

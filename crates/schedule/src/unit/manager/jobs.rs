@@ -93,8 +93,12 @@ impl Manager {
         let ended = ended.map_err(|refusal| self.refused(&refusal))?;
         self.tell(ended);
         let notes: Vec<String> = transaction.notes.iter().map(said).collect();
-        for note in &notes {
-            tracing::warn!(%unit, note, "a job gave way");
+        for (note, words) in transaction.notes.iter().zip(&notes) {
+            match note {
+                // Each login wants its user's manager, which is masked.
+                Note::LeftOut(..) => tracing::debug!(%unit, words, "a job gave way"),
+                _ => tracing::warn!(%unit, words, "a job gave way"),
+            }
         }
         let id = self.engine.job(&unit).map(|job| job.id);
         let ended = id.map(|id| {
@@ -287,7 +291,7 @@ impl Manager {
         let sub = state.sub;
         tracing::debug!(%unit, ?event, sub = sub.as_str(), ?effects, "a service");
         for effect in effects {
-            self.effects.push((unit.clone(), effect));
+            self.decide(unit, effect);
         }
         self.changed(unit, before);
     }

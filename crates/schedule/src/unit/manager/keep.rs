@@ -296,7 +296,7 @@ impl Manager {
             Sub::StopSigkill | Sub::FinalSigkill => self.kill_now(unit),
             Sub::Running if state.main.is_none() => self.watch(unit, self.activation(unit)),
             Sub::AutoRestart if service::is_stuck(state) && self.engine.job(unit).is_none() => {
-                self.effects.push((unit.clone(), service::Effect::Restart));
+                self.decide(unit, service::Effect::Restart);
             }
             _ => {}
         }

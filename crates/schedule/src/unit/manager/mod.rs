@@ -112,7 +112,7 @@ enum Happened {
     /// A command has ended.
     Ended(Run, End),
     /// What an activation has was signalled.
-    Signalled(UnitName, u64, ends::Reached),
+    Signalled(UnitName, ends::Sent, ends::Reached),
     /// No process of a unit lives, since that activation.
     Gone(UnitName, u64),
     /// A process of a unit's activation was ended for want of memory.
@@ -152,7 +152,7 @@ pub(crate) struct Manager {
     known: Known,
     engine: Engine,
     /// Effects that were decided and aren't done.
-    effects: Vec<(UnitName, service::Effect)>,
+    effects: Vec<acts::Decided>,
     /// Units that have changed and aren't written.
     dirty: BTreeSet<UnitName>,
     /// Whose conditions are being looked at.

@@ -124,6 +124,13 @@ impl Manager {
         let settings = settings.unwrap_or_default();
         let processes = self.scopes.wanted.remove(unit).unwrap_or_default();
         let groups = self.scopes.groups.clone();
+        let slices = slices(&settings).into_iter().map(|name| {
+            let slice = UnitName::parse(&name).ok();
+            let loaded = slice.and_then(|it| self.known.table.find(&it));
+            let limits = loaded.map(|it| resources(&it.unit.settings));
+            (name, limits.unwrap_or_default())
+        });
+        let slices: Vec<_> = slices.collect();
         let unit = unit.clone();
         self.jobs.spawn(async move {
             let name = unit.to_string();
@@ -133,7 +140,7 @@ impl Manager {
                     return Err(words.to_owned());
                 }
                 let draft = Draft {
-                    slices: slices(&settings),
+                    slices,
                     name,
                     resources: resources(&settings),
                     processes,

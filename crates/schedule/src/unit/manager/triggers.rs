@@ -292,7 +292,7 @@ impl Manager {
     fn forget_instance(&mut self, unit: &UnitName) {
         let busy = self.engine.job(unit).is_some()
             || self.known.activity(unit).is_up()
-            || self.effects.iter().any(|(it, _)| it == unit);
+            || self.effects.iter().any(|it| it.unit == *unit);
         if busy {
             // It was started again meanwhile; its next end counts.
             return;

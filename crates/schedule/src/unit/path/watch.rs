@@ -267,7 +267,7 @@ async fn told(watcher: &Watcher, rules: &Rules) -> Result<Option<usize>, String>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
     use units::time::Span;
 
     fn rules(kind: Kind, path: &Path) -> Rules {
@@ -303,6 +303,16 @@ mod tests {
         came.unwrap_or_else(|_| panic!("{why}")).unwrap().unwrap()
     }
 
+    /// Does it again until it is seen: the watch may not be up yet.
+    async fn sees(waiting: Waiting, why: &str, mut act: impl FnMut()) -> Seen {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !waiting.is_finished() && Instant::now() < deadline {
+            act();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        comes(waiting, why).await
+    }
+
     #[tokio::test]
     async fn a_file_deep_in_folders_that_are_not_there_yet_is_seen_when_it_comes() {
         let top = folder("deep");
@@ -331,18 +341,19 @@ mod tests {
         let mut modified = waiting(Kind::Modified, &path, true, Since::Start);
         still(&mut changed, "it was there before").await;
         still(&mut modified, "it was there before").await;
-        let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
-        file.write_all(b"y").unwrap();
-        comes(modified, "a write").await;
+        let open = || fs::OpenOptions::new().append(true).open(&path).unwrap();
+        let mut file = open();
+        sees(modified, "a write", || file.write_all(b"y").unwrap()).await;
         still(&mut changed, "the file is open still").await;
-        drop(file);
-        comes(changed, "it was closed").await;
+        let close = || drop(std::mem::replace(&mut file, open()));
+        sees(changed, "it was closed", close).await;
         // One that is replaced has changed, too.
         let replaced = waiting(Kind::Changed, &path, true, Since::Start);
-        tokio::time::sleep(Duration::from_millis(200)).await;
-        fs::write(top.join("new"), "z").unwrap();
-        fs::rename(top.join("new"), &path).unwrap();
-        comes(replaced, "it was replaced").await;
+        let replace = || {
+            fs::write(top.join("new"), "z").unwrap();
+            fs::rename(top.join("new"), &path).unwrap();
+        };
+        sees(replaced, "it was replaced", replace).await;
         // One that came while no daemon looked.
         let other = top.join("other");
         fs::write(&other, "x").unwrap();

@@ -91,7 +91,7 @@ fn architectures(settings: &Settings) -> Option<Vec<Arch>> {
 
 /// `kill`, a name, or a number.
 fn errno(text: &str) -> Action {
-    let number = model::errno::parse(text);
+    let number = model::errno::parse_any(text);
     match number {
         Some(number) if text != "kill" => Action::Errno(number),
         _ => Action::Kill,
