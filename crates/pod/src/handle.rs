@@ -160,7 +160,7 @@ impl Pods {
             WaitFor::Ended => status.phase.is_final(),
         };
         match status.wait_for(enough).await {
-            Ok(status) => Ok(self.shared.fresh(status.clone())),
+            Ok(status) => Ok(self.shared.fresh_or_last(status.clone())),
             // It was removed meanwhile: as it was.
             Err(_) => Ok(handle.status.borrow().clone()),
         }
@@ -178,9 +178,9 @@ impl Pods {
     /// `NOT_FOUND`.
     pub fn get(&self, permit: Permit, target: &ObjectRef) -> Result<PodStatus, Error> {
         permit.demand_tenant(&target.tenant)?;
-        let handle = self.shared.find(target)?;
-        let status = handle.status.borrow().clone();
-        Ok(self.shared.fresh(status))
+        let status = self.shared.find(target)?.status.borrow().clone();
+        let fresh = self.shared.fresh(status);
+        fresh.ok_or_else(|| Error::not_found("pod", target.path.to_string()))
     }
 
     /// The status of a pod as it changes, for a subsystem of the node that keeps it; `None`: there
@@ -209,7 +209,7 @@ impl Pods {
         drop(pods);
         Ok(statuses
             .into_iter()
-            .map(|it| self.shared.fresh(it))
+            .filter_map(|it| self.shared.fresh(it))
             .collect())
     }
 
@@ -224,7 +224,7 @@ impl Pods {
         let handle = self.shared.find(target)?;
         let update = Box::new((request.spec, request.labels));
         let status = ask(&handle, target, |reply| Order::Update(update, reply)).await?;
-        Ok(self.shared.fresh(status))
+        Ok(self.shared.fresh_or_last(status))
     }
 
     /// Adds a container to a running pod; answers when its program runs.
@@ -244,7 +244,7 @@ impl Pods {
         admit::check_debug(&permit, &spec, &request.debug.container)?;
         let debug = Box::new(request.debug);
         let status = ask(&handle, target, |reply| Order::Debug(debug, reply)).await?;
-        Ok(self.shared.fresh(status))
+        Ok(self.shared.fresh_or_last(status))
     }
 
     /// Ends the containers of a pod; answers when they have.
@@ -258,7 +258,7 @@ impl Pods {
         let own = || handle.status.borrow().spec.grace();
         let grace = request.grace.unwrap_or_else(own);
         let status = ask(&handle, target, |reply| Order::Stop(grace, reply)).await?;
-        Ok(self.shared.fresh(status))
+        Ok(self.shared.fresh_or_last(status))
     }
 
     /// A tenant was removed, which had no pod any more: what is kept of those it had goes.

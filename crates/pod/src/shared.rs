@@ -87,19 +87,25 @@ impl Shared {
         found.ok_or_else(|| Error::not_found("pod", target.path.to_string()))
     }
 
-    /// With the names, labels and addresses that the pod's cell has now.
-    pub(crate) fn fresh(&self, mut status: PodStatus) -> PodStatus {
-        let seen = self.runtime.seen(&status.meta.tenant, &status.meta.path);
-        if let Some(seen) = seen
-            && seen.meta().uid == status.meta.uid
-        {
-            status.meta = seen.meta().clone();
-            if let Object::Cell(cell) = &*seen {
-                status.network = cell.network.clone();
-            }
+    /// With the names, labels and addresses that the pod's cell has now; `None`: its cell was
+    /// removed, with a cell around it or by itself. Who was told so finds no pod any more, also
+    /// where its task hasn't come to its end.
+    pub(crate) fn fresh(&self, mut status: PodStatus) -> Option<PodStatus> {
+        let seen = self.runtime.seen(&status.meta.tenant, &status.meta.path)?;
+        if seen.meta().uid != status.meta.uid {
+            return None;
+        }
+        status.meta = seen.meta().clone();
+        if let Object::Cell(cell) = &*seen {
+            status.network = cell.network.clone();
         }
         status.host_addresses = self.of_node.now();
-        status
+        Some(status)
+    }
+
+    /// The same of a pod that answered for itself: as it was, where it was removed meanwhile.
+    pub(crate) fn fresh_or_last(&self, status: PodStatus) -> PodStatus {
+        self.fresh(status.clone()).unwrap_or(status)
     }
 
     /// `for_a_member`: who asks is no administrator.
@@ -280,22 +286,29 @@ impl Shared {
     pub(crate) fn status(&self, key: &Key) -> Option<PodStatus> {
         let handle = self.lock().get(key).cloned()?;
         let status = handle.status.borrow().clone();
-        Some(self.fresh(status))
+        self.fresh(status)
     }
 
-    /// The next pods by name, of every tenant.
-    pub(crate) fn after(&self, from: Bound<Key>, most: usize) -> Vec<(Key, PodStatus)> {
+    /// The next pods by name, of every tenant: fewer than `most` are the last.
+    pub(crate) fn after(&self, mut from: Bound<Key>, most: usize) -> Vec<(Key, PodStatus)> {
+        let mut next = Vec::new();
+        while next.len() < most {
+            let some = self.handles_after(from, most - next.len());
+            let Some((last, _)) = some.last() else { break };
+            from = Bound::Excluded(last.clone());
+            next.extend(some.into_iter().filter_map(|(key, handle)| {
+                let status = handle.status.borrow().clone();
+                Some((key, self.fresh(status)?))
+            }));
+        }
+        next
+    }
+
+    fn handles_after(&self, from: Bound<Key>, most: usize) -> Vec<(Key, Handle)> {
         let pods = self.lock();
         let next = pods.range((from, Bound::Unbounded)).take(most);
-        let next: Vec<_> = next
-            .map(|(key, handle)| (key.clone(), handle.clone()))
-            .collect();
-        drop(pods);
-        let next = next.into_iter().map(|(key, handle)| {
-            let status = handle.status.borrow().clone();
-            (key, self.fresh(status))
-        });
-        next.collect()
+        next.map(|(key, handle)| (key.clone(), handle.clone()))
+            .collect()
     }
 
     fn questions(&self, tenant: &Tenant) -> Arc<Semaphore> {

@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use kernel::cgroup::find;
 use model::error::Error;
 use model::name::{ObjectPath, Tenant};
 use model::object::{Kind, ObjectRef};
@@ -114,6 +115,17 @@ impl Runtime {
             length -= 1;
         }
         None
+    }
+
+    /// Whether a group is the node's own: node-init's, the daemon's, or an init's of a cell. As
+    /// `/proc/PID/cgroup` has it.
+    pub fn is_nodes_own(&self, group: &Path) -> bool {
+        let node = self.shared.root.path().parent();
+        let node = node.and_then(|it| find::group_of_path(it).ok());
+        let below = node.and_then(|it| group.strip_prefix(it).ok());
+        let first = below.and_then(|it| it.iter().next()?.to_str());
+        // No tenant, cell or executable has such a name.
+        first.is_some_and(|it| it.starts_with('_'))
     }
 
     fn group_of(&self, object: &Object) -> PathBuf {

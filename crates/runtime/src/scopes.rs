@@ -43,8 +43,8 @@ pub struct Scopes {
 /// A group that is to be made.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Draft {
-    /// The slices on the way, the topmost first.
-    pub slices: Vec<String>,
+    /// The slices on the way, the topmost first, and what all in each may use together.
+    pub slices: Vec<(String, Resources)>,
     /// The group's name.
     pub name: String,
     /// What all of its processes may use.
@@ -99,9 +99,10 @@ impl Scopes {
             self.may_move(*pid)?;
         }
         let mut above = Cgroup::open(&self.root).map_err(failed)?;
-        for (depth, slice) in draft.slices.iter().enumerate() {
+        for (depth, (slice, resources)) in draft.slices.iter().enumerate() {
             self.hand_on(&above);
             above = above.ensure(slice).map_err(failed)?;
+            limit(&above, resources);
             if depth == 0 {
                 self.hold(&above);
             }
@@ -195,6 +196,11 @@ impl Scopes {
             let Ok(bound) = tenants.read(file) else {
                 continue;
             };
+            // A slice's own limit counts where it is the lower one.
+            let own = slice.read(file).unwrap_or_default();
+            if is_lower(own.trim(), bound.trim()) {
+                continue;
+            }
             if let Err(error) = slice.write(file, bound.trim()) {
                 tracing::warn!(%error, "a slice isn't bounded as tenants are");
             }
@@ -257,6 +263,21 @@ impl Scopes {
     }
 }
 
+/// What a slice's files say. A login isn't refused for a limit that can't be set.
+fn limit(slice: &Cgroup, resources: &Resources) {
+    let limits = limits::of(resources);
+    let set = limits.and_then(|it| slice.set_limits(&it).map_err(failed));
+    if let Err(error) = set {
+        tracing::warn!(group = %slice.path().display(), %error, "a slice isn't limited");
+    }
+}
+
+/// Whether a limit is lower than another one; `max` is none.
+fn is_lower(limit: &str, other: &str) -> bool {
+    let number = |it: &str| it.parse().unwrap_or(u64::MAX);
+    number(limit) < number(other)
+}
+
 /// Takes a process back to where it was.
 fn back((pid, from): (i32, PathBuf)) {
     let moved = Cgroup::open(&from).and_then(|group| group.write("cgroup.procs", &pid.to_string()));
@@ -275,4 +296,16 @@ fn one(folder: &Path, pid: i32, signal: Signal) -> Result<(), kernel::Error> {
         return Ok(());
     }
     kernel::pidfd::send_signal(process, signal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_limit_is_the_highest_one() {
+        assert!(is_lower("100", "max") && is_lower("1", "2"));
+        assert!(!is_lower("max", "100") && !is_lower("max", "max") && !is_lower("", "5"));
+        assert!(!is_lower("5", "5"));
+    }
 }

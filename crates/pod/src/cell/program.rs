@@ -175,6 +175,7 @@ fn within(
             },
             ..Seccomp::default()
         },
+        apparmor_profile: container.apparmor_profile.clone(),
         oom_score_adj: Some(oom),
         ..executable::Draft::default()
     })

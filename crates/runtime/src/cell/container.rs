@@ -79,6 +79,12 @@ pub(super) fn pids(
     }
 }
 
+/// Whether a new executable may make groups below its own.
+pub(super) fn delegates(effective: &Effective, cell: &Cell) -> bool {
+    let container = cell.record.spec.container.as_ref();
+    effective.main && container.is_some_and(|it| it.delegate_cgroup)
+}
+
 /// The main process, where it lives.
 fn running(executables: &Executables) -> Option<&Executable> {
     let mut all = executables.values();

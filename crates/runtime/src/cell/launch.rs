@@ -10,7 +10,7 @@ use model::executable::{Effective, Principal};
 use model::launch::Personality;
 use model::name::Uid;
 
-use super::streams;
+use super::{apparmor, streams};
 use crate::extras::Extras;
 use crate::ports::LogSource;
 use crate::record;
@@ -54,11 +54,7 @@ pub(crate) fn prepare(
     let launch = Launch {
         uid: record::wire(uid),
         pids,
-        argv: effective
-            .argv
-            .iter()
-            .map(|arg| arg.clone().into_bytes())
-            .collect(),
+        argv: bytes(&effective.argv),
         env: effective
             .env
             .iter()
@@ -100,6 +96,7 @@ pub(crate) fn prepare(
         ignore_sigpipe: effective.ignore_sigpipe,
         keyring: streams::keyring(effective.keyring),
         linux32: effective.personality == Personality::Linux32,
+        label: apparmor::label(effective)?,
         sandbox: extras.sandbox,
     };
     let passed = extras.descriptors.into_iter().map(|it| it.fd);
@@ -113,6 +110,11 @@ pub(crate) fn prepare(
         source,
         input,
     })
+}
+
+fn bytes(texts: &[String]) -> Vec<Vec<u8>> {
+    let texts = texts.iter();
+    texts.map(|text| text.clone().into_bytes()).collect()
 }
 
 fn principal(who: &Principal) -> WirePrincipal {

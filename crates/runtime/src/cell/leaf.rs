@@ -48,6 +48,16 @@ pub(crate) fn make(cell: &Cgroup, name: &str, root_id: u32) -> Result<Cgroup, ke
     Ok(leaf)
 }
 
+/// Groups that a main process may make below its own, and how deep: systemd makes one for each
+/// unit that runs, and one for each slice. Each takes memory of the kernel's.
+const GROUPS: [u32; 2] = [1024, 16];
+
+/// Lets the cell's root make groups below a leaf.
+pub(crate) fn delegate(leaf: &Cgroup, root_id: u32) -> Result<(), kernel::Error> {
+    let [groups, depth] = GROUPS;
+    leaf.delegate(root_id, groups, depth)
+}
+
 /// The kernel lets the cell's root clone into a group only where it may write its `cgroup.procs`.
 fn give(leaf: &Cgroup, root_id: u32) -> Result<(), kernel::Error> {
     let file = leaf.path().join("cgroup.procs");
@@ -75,7 +85,7 @@ pub(crate) fn kill(leaf: &Cgroup) {
 pub(crate) fn populated(group: &Cgroup) -> bool {
     match group.events() {
         Ok(events) => events.populated,
-        Err(error) if error.is_not_found() || error.is(NO_GROUP) => false,
+        Err(error) if is_gone(&error) => false,
         Err(error) => {
             tracing::warn!(%error, "a cgroup could not be read");
             true
@@ -83,9 +93,29 @@ pub(crate) fn populated(group: &Cgroup) -> bool {
     }
 }
 
-/// Sends a signal to every process that is in the leaf now. Each is held by its pidfd and looked up
-/// again before, so that a number that was used anew is not hit.
-pub(crate) fn signal_all(leaf: &Cgroup, signal: Signal) -> Result<usize, kernel::Error> {
+/// Whether a call failed because the group was removed, before it was opened or after.
+fn is_gone(error: &kernel::Error) -> bool {
+    error.is_not_found() || error.is(NO_GROUP)
+}
+
+/// Sends a signal to every process that is in a group now, and in those below it. Each is held by
+/// its pidfd and looked up again before, so that a number that was used anew is not hit.
+pub(crate) fn signal_all(group: &Cgroup, signal: Signal) -> Result<usize, kernel::Error> {
+    let mut reached = signal_here(group, signal)?;
+    for name in group.children()? {
+        let below = group.child(&name);
+        match below.and_then(|below| signal_all(&below, signal)) {
+            Ok(more) => reached += more,
+            // It had no process when it went. A container that removes groups of its own meanwhile
+            // keeps the signal from no other.
+            Err(error) if is_gone(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(reached)
+}
+
+fn signal_here(leaf: &Cgroup, signal: Signal) -> Result<usize, kernel::Error> {
     let mut reached = 0;
     for pid in leaf.processes()? {
         let Ok(pidfd) = kernel::pidfd::open(pid) else {
@@ -95,15 +125,6 @@ pub(crate) fn signal_all(leaf: &Cgroup, signal: Signal) -> Result<usize, kernel:
         if inside && kernel::pidfd::send_signal(&pidfd, signal).is_ok() {
             reached += 1;
         }
-    }
-    Ok(reached)
-}
-
-/// The same to the processes of all groups below it as well.
-pub(crate) fn signal_tree(group: &Cgroup, signal: Signal) -> Result<usize, kernel::Error> {
-    let mut reached = signal_all(group, signal)?;
-    for (_, below) in group.groups() {
-        reached += signal_tree(&below, signal)?;
     }
     Ok(reached)
 }

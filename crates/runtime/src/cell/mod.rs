@@ -20,6 +20,7 @@
 //! for the machine of an end. The owner alone talks to the cell-init.
 
 mod answers;
+mod apparmor;
 mod change;
 pub(crate) mod container;
 mod ending;

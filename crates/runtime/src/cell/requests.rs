@@ -270,7 +270,7 @@ fn signal_all(cell: &Cell, signal: Signal) -> Result<(), Error> {
     let number = i32::from(signal.number());
     let signal = kernel::signal::Signal::from_number(number)
         .ok_or_else(|| Error::invalid("signal", "is not a signal of this kernel"))?;
-    leaf::signal_tree(&cell.group, signal)
+    leaf::signal_all(&cell.group, signal)
         .map(drop)
         .map_err(|e| Error::internal(format!("not signalled: {e}")).errno(e.errno()))
 }

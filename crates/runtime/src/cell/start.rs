@@ -23,7 +23,7 @@ use super::executables::Executables;
 use super::owner::Event;
 use super::resume::process_in;
 use super::state::Cell;
-use super::{Reply, StartOrder, container, launch, leaf, limits, main_process};
+use super::{Reply, StartOrder, apparmor, container, launch, leaf, limits, main_process};
 use crate::extras::Extras;
 use crate::index::Reservation;
 use crate::link::{LinkError, fds};
@@ -249,8 +249,14 @@ fn prepare(
     }
     let leaf = leaf::make(&cell.group, &name, cell.root_id)
         .map_err(|e| kernel_failed("the executable's cgroup could not be made", &e))?;
+    let groups = match container::delegates(&effective, cell) {
+        true => leaf::delegate(&leaf, cell.root_id),
+        false => Ok(()),
+    };
+    let groups = groups.map_err(|e| kernel_failed("its cgroup could not be handed on", &e));
     let (devices, networks) = (extras.devices.take(), extras.networks.take());
-    let prepared = limits::set(&leaf, &wanted)
+    let prepared = groups
+        .and_then(|()| limits::set(&leaf, &wanted))
         .and_then(|()| restrict_devices(&leaf, devices))
         .and_then(|()| restrict_networks(&leaf, networks))
         .and_then(|()| launch::prepare(uid, &effective, pids, bytes, seccomp, extras));
@@ -397,6 +403,7 @@ fn not_executed(failed: &Failure) -> Error {
         Step::SandboxFilter => sandbox(failed, "filter"),
         Step::SandboxLabel => sandbox(failed, "label"),
         Step::SandboxMemory => sandbox(failed, "memory"),
+        Step::Label => apparmor::refused(failed),
         Step::Capabilities => unsupported(failed, "capabilities", "name fewer capabilities"),
         Step::Seccomp => unsupported(failed, "seccomp", "the kernel refused the filter"),
         _ => failure("the program was not started", failed),

@@ -90,6 +90,7 @@ fn of_image(container: &Container, layers: &Layers, root_id: u32) -> Result<Root
         masked: texts(&MASKED, &container.masked_paths),
         read_only: texts(&READ_ONLY, &container.read_only_paths),
         shared_memory_bytes: container.effective_shared_memory_bytes(),
+        own_groups: container.delegate_cgroup,
     });
     Ok(Rooted { root, fds })
 }
