@@ -256,6 +256,12 @@ __aurae.table = {
         },
         {
           "clientStreams": false,
+          "name": "ListUnowned",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
           "name": "Reload",
           "serverStreams": false,
           "unwraps": false
@@ -691,7 +697,8 @@ __aurae.table = {
         "scheduling",
         "ignoreSigpipe",
         "keyring",
-        "personality"
+        "personality",
+        "apparmorProfile"
       ],
       "kind": "executable",
       "lists": [

@@ -216,7 +216,7 @@ fn completion_is_quick_in_a_thousand_files() {
     served.tell("exit", &Value::Null);
     served.server.join().unwrap().unwrap();
     let allowed = match cfg!(debug_assertions) {
-        true => Duration::from_secs(2),
+        true => Duration::from_secs(10),
         false => Duration::from_millis(20),
     };
     assert!(p99 <= allowed, "{p99:?}");
@@ -320,7 +320,7 @@ fn typing_is_completed_quickly() {
         println!("with TypeScript's service: median {median:?}, p99 {p99:?}");
     }
     let allowed = match cfg!(debug_assertions) {
-        true => Duration::from_secs(2),
+        true => Duration::from_secs(10),
         false => Duration::from_millis(20),
     };
     assert!(p99 <= allowed, "{p99:?}");

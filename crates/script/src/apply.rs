@@ -29,7 +29,7 @@ use crate::reconcile::keyed::{Compared, Keyed};
 use crate::reconcile::manifest::Manifests;
 use crate::reconcile::predict::subject;
 use crate::reconcile::set::Claim;
-use crate::reconcile::{guest, noop, prune};
+use crate::reconcile::{call, guest, noop, prune};
 use crate::value::Value;
 use crate::wire;
 
@@ -119,6 +119,13 @@ impl Apply {
             at: asked.at.clone(),
             ..Change::new(Action::Unchanged, &asked.call.method, subject(&message))
         };
+        if call::is_left_out(self.journal.claim(), &message) {
+            noted.reason = apart().reason;
+            self.journal.note(noted);
+            // It isn't made: an answer that says nothing.
+            let nothing = DynamicMessage::new(asked.found.descriptor.output());
+            return Ok(wire::from_message(&nothing)?);
+        }
         let settled = noop::noop(nodes, node, asked.found, &message).await?;
         let answer = match settled {
             Some(answer) => {
@@ -126,6 +133,7 @@ impl Apply {
                 answer
             }
             None => {
+                call::unless_protected(nodes, node, asked.found, &message).await?;
                 noted.action = Action::Call;
                 let begun = self.journal.begin(noted);
                 let answer = nodes.unary(asked.ask(message)).await;

@@ -82,6 +82,9 @@ const WAYS: &[&str] = &[
     "let n = 0; if (u) n = 1;",
     "if (u) { if (u.pid) throw 1; await test.Go(); }",
     "if (u) return_(1); function return_(n: number) {}",
+    "let n = 0; if (u) for (n of [1]) print(n);",
+    "if (u) { const { a = await test.Go() } = {} as any; throw a; }",
+    "if (u) { var n = 1; throw n; }",
     "if (u) throw 1; else throw 2;",
     "if ([1].find(() => u)) throw 1;",
     "if (1 && u.code !== (await u)) throw 1;",
@@ -234,6 +237,18 @@ const PASSED: &[(&str, &str)] = &[
     (
         "if (typeof u === 'string') throw 1; else if (u.b) print(2); print(1);",
         "U\nassumed 2: U.b\n1",
+    ),
+    (
+        "if (u.a) { const why = `no: ${u.b}`; throw new Error(why); } print(1);",
+        "U.a\n1",
+    ),
+    (
+        "if (u.a) { for (const one of [1]) print(one); u.b && print(2); u.c ? print(3) : print(4); }",
+        "U.a",
+    ),
+    (
+        "if (u.a) switch (u.b) { case 1: print(1); break; default: throw 2; } print(1);",
+        "U.a\n1",
     ),
     (
         "for (const one of [1, 2]) { if (u.a) continue_(); function continue_() {} }",

@@ -41,11 +41,24 @@ impl World {
         if let Some(element) = ty.argument_of(&STREAMS) {
             return Some(element);
         }
+        if self.extends_nothing(ty) {
+            return None;
+        }
         let shape = match self.expand(ty) {
             Type::Object(shape) => shape,
             _ => return None,
         };
         shape.extends.iter().find_map(|base| self.streamed(base))
+    }
+
+    /// Whether it is an interface or a class that extends no other: to be told so it needn't be
+    /// written out with its arguments.
+    fn extends_nothing(&self, ty: &Type) -> bool {
+        let Type::Named(name, _) = ty else {
+            return false;
+        };
+        let declared = self.type_declaration(name);
+        declared.is_some_and(|it| matches!(&it.body, Type::Object(it) if it.extends.is_empty()))
     }
 
     /// The signatures of what is called; `None` where they aren't known.

@@ -10,6 +10,7 @@ use oxc::semantic::SymbolId;
 use super::convert::{name_in, span};
 use super::exports::doc_of;
 use super::facts::Facts;
+use super::shape::Shapes;
 use super::symbols::symbol_type;
 use super::table::{Environment, TypeDeclaration, ValueDeclaration};
 use super::types::{ENVIRONMENT, Type};
@@ -45,6 +46,8 @@ impl Learnt {
 impl Environment {
     /// Knows a name from now on, in place of what had it before.
     pub(crate) fn learn(&mut self, learnt: Learnt) {
+        // A name may stand for something else now, and what this is a clone of knows its own.
+        self.shapes = Shapes::default();
         if let Some(value) = learnt.value {
             self.table.values.insert(learnt.name.clone(), value);
         }

@@ -2,14 +2,62 @@
 //! Object types as one list of members: what a type declares itself and what its bases give it, as
 //! far as that is certain. Single members are looked up in `world`.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
 
-use super::types::{Field, Shape, Type, same};
+use super::types::{ENVIRONMENT, Field, LIBRARY, Shape, Type, same};
 use super::world::{FOLLOWED, World, is_promise};
+
+/// Merged shapes of the environment's own types, which are the same for every module. Clones share
+/// them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Shapes(Arc<RwLock<HashMap<Key, Option<Arc<Shape>>>>>);
+
+/// A type's name, and whether the class as a value is meant.
+type Key = (Arc<str>, bool);
+
+impl Shapes {
+    /// What is known of it, or is found out now.
+    fn get(&self, key: Key, find: impl FnOnce() -> Option<Arc<Shape>>) -> Option<Arc<Shape>> {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.get(&key) {
+            return known.clone();
+        }
+        drop(known);
+        // Not under the lock: its bases are asked for in the same way.
+        let found = find();
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        known.insert(key, found.clone());
+        found
+    }
+}
 
 impl World {
     /// The shape of an object type, bases merged; `None` for what is no object or isn't known.
     pub(crate) fn shape(&self, ty: &Type) -> Option<Arc<Shape>> {
+        match self.shared(ty) {
+            Some(key) => self.environment.shapes.get(key, || self.merged(ty)),
+            None => self.merged(ty),
+        }
+    }
+
+    /// What the type is known by, if it is the same for every module: one that the environment's
+    /// text declares, without arguments.
+    fn shared(&self, ty: &Type) -> Option<Key> {
+        let (name, class) = match ty {
+            Type::Named(name, arguments) if arguments.is_empty() => (name, false),
+            Type::ClassOf(name) => (name, true),
+            _ => return None,
+        };
+        if name.file != ENVIRONMENT {
+            return None;
+        }
+        let of = self.type_declaration(name)?.file;
+        let is_shared = of == ENVIRONMENT || of == LIBRARY;
+        is_shared.then(|| (name.name.clone(), class))
+    }
+
+    fn merged(&self, ty: &Type) -> Option<Arc<Shape>> {
         let Type::Object(shape) = self.expand(ty) else {
             return None;
         };

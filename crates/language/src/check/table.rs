@@ -13,6 +13,7 @@ use oxc::span::{GetSpan, SourceType};
 
 use super::class::class_declaration;
 use super::convert::{Converter, Docs, Names, callable, name_in, span};
+use super::shape::Shapes;
 use super::types::{ENVIRONMENT, Field, FileId, Generic, LIBRARY, Type};
 use crate::source::Span;
 
@@ -62,6 +63,8 @@ pub struct Environment {
     pub(crate) library: HashSet<Arc<str>>,
     /// The API's declarations.
     text: Arc<str>,
+    /// Its object types with their bases merged, each when it was first asked for.
+    pub(super) shapes: Shapes,
 }
 
 /// The ECMAScript library as far as the checker knows it.
@@ -79,6 +82,7 @@ impl Environment {
             table,
             library,
             text: declarations.into(),
+            shapes: Shapes::default(),
         }
     }
 

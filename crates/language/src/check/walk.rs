@@ -353,14 +353,13 @@ fn check_pattern<'a>(
     }
 }
 
-/// `x === "text"` where x can't be that.
+/// `x === "text"`, and `==`, `!==` and `!=`, where x can't be that.
 fn check_comparison<'a>(
     facts: &Facts<'a, '_>,
     binary: &BinaryExpression<'a>,
     out: &mut Vec<Report>,
 ) {
-    use oxc::syntax::operator::BinaryOperator::{StrictEquality, StrictInequality};
-    if !matches!(binary.operator, StrictEquality | StrictInequality) {
+    if !binary.operator.is_equality() {
         return;
     }
     let ((Expression::StringLiteral(text), other) | (other, Expression::StringLiteral(text))) =

@@ -35,7 +35,8 @@ pub(super) fn missing_member(
     Report::new(code, at, message).suggesting(name, names, at, false)
 }
 
-/// What a subsystem has in the place of a name that the whitepaper uses.
+/// What to write in the place of a method that the whitepaper names, or that one expects beside
+/// those that are there.
 fn in_place_of(subsystem: &str, name: &str) -> Option<&'static str> {
     Some(match (subsystem, name) {
         ("observe", "Metrics") => {
@@ -43,6 +44,16 @@ fn in_place_of(subsystem: &str, name: &str) -> Option<&'static str> {
         }
         ("observe", "Stdevent" | "Events") => {
             "`runtime.Watch` tells each change of an object, `observe.Logs` what it prints"
+        }
+        ("runtime", "RunPod") => "write `pod.Run`, or `runtime.Run` of a `Pod`",
+        ("runtime", "StopPod") => "write `pod.Stop`",
+        ("schedule", "At") => {
+            "write `schedule.Declare({ name, spec: { work, when: { at } } })`, where `at` is a \
+             time such as \"2027-01-31T04:00:00Z\""
+        }
+        ("schedule", "After") => {
+            "write `schedule.Declare({ name, spec: { work, when: { after } } })`, where `after` \
+             names the other schedule: `{ schedule: \"backup\" }`"
         }
         _ => return None,
     })
@@ -92,15 +103,15 @@ fn owner_of(object: &Type) -> String {
 /// What the language is going to have and hasn't: asked for by name, it is said by name.
 pub(crate) fn not_offered(name: &str) -> Option<&'static str> {
     Some(match name {
-        "At" | "After" => "`schedule.Declare` does that: its `spec.when` says when",
         "secrets" => {
             "`schedule.PutConfig` keeps one, with `kind: \"secret\"`, and `spec.work.given` of \
              `schedule.Declare` gives it to a pod"
         }
         "route" => "no node routes traffic",
         "batch" => "no node runs batches",
-        "mount" => "no node mounts for workloads by this name",
-        "RunPod" | "StopPod" => "`pod.Run` and `pod.Stop` do that",
+        "mount" => {
+            "no node attaches devices; `.Mounts({ … })` of a cell mounts the node's own folders"
+        }
         "VirtualMachine" | "RunVirtualMachine" | "StopVirtualMachine" => {
             "no node runs virtual machines"
         }

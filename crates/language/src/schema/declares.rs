@@ -31,6 +31,8 @@ pub struct Declares {
     pub removed_by: String,
     /// Key fields that the node fills in, each with the field that it takes the value from.
     pub default: Vec<(String, String)>,
+    /// The object's boolean field that says it can't be changed; empty: none does.
+    pub fixed: String,
 }
 
 impl Declares {
@@ -61,6 +63,7 @@ pub(super) fn of(method: &MethodDescriptor) -> Option<Declares> {
             .is_some_and(|value| value.as_bool() == Some(true)),
         removed_by: text(said, "removed_by"),
         default: pairs(said, "default", "from"),
+        fixed: text(said, "fixed"),
     })
 }
 

@@ -53,6 +53,7 @@ fn what_only_reads_is_marked_in_the_protos() {
         "identity.WhoAmI",
         "node.Get",
         "node.GetConfig",
+        "node.ListUnowned",
         "tenant.List",
         "tenant.Get",
         "sets.Get",

@@ -163,10 +163,7 @@ mod tests {
         fs::create_dir_all(&bin).unwrap();
         let program = bin.join("tsc");
         let text = format!("#!/bin/sh\necho Version {version}\n");
-        // Written under another name: a file that another thread's child still holds open for
-        // writing can't be executed.
-        fs::write(&program, text).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        testkit::program(&program, &text).unwrap();
         program
     }
 

@@ -2,6 +2,8 @@
 //! One method of the API as schema and descriptors know it, and the question that a program's call
 //! of it becomes. Whether it is sent is `host`'s to say, `plan`'s or `apply`'s.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use language::schema::{Method, Schema, nearest};
@@ -28,6 +30,9 @@ pub struct Api {
     pub pool: &'static DescriptorPool,
 }
 
+/// Parts of the API that were read.
+static PARTS: Mutex<BTreeMap<String, Api>> = Mutex::new(BTreeMap::new());
+
 impl Api {
     /// The one that this client was built with.
     ///
@@ -37,6 +42,33 @@ impl Api {
         let schema = Schema::bare().map_err(|problem| broken(problem))?;
         let pool = api::descriptor_pool().map_err(|problem| broken(problem))?;
         Ok(Self { schema, pool })
+    }
+
+    /// What a subsystem's calls need of that one; none of a subsystem that there isn't. Read once.
+    ///
+    /// # Errors
+    /// Only where the built-in descriptors are broken.
+    pub fn of_subsystem(subsystem: &str) -> Result<Option<Self>, Failure> {
+        let mut parts = PARTS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = parts.get(subsystem) {
+            return Ok(Some(*known));
+        }
+        let pool = api::part::of_subsystem(subsystem).map_err(|problem| broken(&problem))?;
+        let Some(pool) = pool else { return Ok(None) };
+        // For as long as the process runs, and no more than there are subsystems.
+        let pool: &'static DescriptorPool = Box::leak(Box::new(pool));
+        let schema: &'static Schema = Box::leak(Box::new(Schema::new(pool)));
+        let part = Self { schema, pool };
+        parts.insert(subsystem.to_owned(), part);
+        Ok(Some(part))
+    }
+
+    /// The part that an action is of; the whole where there is no such part, which says so.
+    pub(super) fn of_action(action: &str) -> Result<Self, Failure> {
+        let subsystem = action.split('.').next().unwrap_or_default();
+        let part = Self::of_subsystem(subsystem)?;
+        let part = part.filter(|part| part.schema.method(action).is_some());
+        part.map_or_else(Self::built_in, Ok)
     }
 
     pub(super) fn find(self, action: &str) -> Result<Found, Failure> {

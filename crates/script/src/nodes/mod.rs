@@ -64,13 +64,24 @@ pub struct Nodes {
     config: Config,
     choice: Option<String>,
     tenant: Option<String>,
-    api: Option<Api>,
+    spoken: Spoken,
     open: Mutex<HashMap<Option<String>, Arc<OnceCell<Connected>>>>,
     unary: Arc<Semaphore>,
     streams: Arc<Semaphore>,
     /// What answers in the place of a node, in tests of what is decided by answers.
     #[cfg(test)]
     answering: Option<Answering>,
+}
+
+/// The API that calls are made by.
+#[derive(Clone, Copy, Debug)]
+enum Spoken {
+    /// The one that is built in, read as a whole.
+    Whole,
+    /// Of that one the subsystems that are called.
+    Parts,
+    /// Another: descriptors as they could be one day.
+    Other(Api),
 }
 
 /// What a test answers.
@@ -101,7 +112,7 @@ impl Nodes {
             config,
             choice,
             tenant,
-            api: None,
+            spoken: Spoken::Whole,
             open: Mutex::default(),
             unary: Arc::new(Semaphore::new(MAX_UNARY)),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
@@ -122,12 +133,21 @@ impl Nodes {
         }
     }
 
-    /// The same over another API than the one that is built in: descriptors as they could be one
-    /// day.
+    /// The same over another API than the one that is built in.
     #[must_use]
     pub fn speaking(self, api: Api) -> Self {
         Self {
-            api: Some(api),
+            spoken: Spoken::Other(api),
+            ..self
+        }
+    }
+
+    /// The same for a program whose calls are sent as they come: of the API it reads the subsystems
+    /// that are called. Where calls are compared with others' answers, one pool has all messages.
+    #[must_use]
+    pub fn by_parts(self) -> Self {
+        Self {
+            spoken: Spoken::Parts,
             ..self
         }
     }
@@ -137,15 +157,19 @@ impl Nodes {
     /// # Errors
     /// The API has none of that name; the nearest one is the hint.
     pub fn find(&self, action: &str) -> Result<Found, Failure> {
-        match self.api {
-            Some(api) => api.find(action),
-            None => Api::built_in()?.find(action),
+        match self.spoken {
+            Spoken::Whole => Api::built_in()?.find(action),
+            Spoken::Parts => Api::of_action(action)?.find(action),
+            Spoken::Other(api) => api.find(action),
         }
     }
 
     /// The methods of a subsystem; none of one that the API doesn't have.
     pub(crate) fn methods_of(&self, subsystem: &str) -> &'static [Method] {
-        let api = self.api.map_or_else(Api::built_in, Ok).ok();
+        let api = match self.spoken {
+            Spoken::Whole | Spoken::Parts => Api::built_in().ok(),
+            Spoken::Other(api) => Some(api),
+        };
         let found = api.and_then(|api| api.schema.subsystem(subsystem));
         found.map_or(&[], |found| &found.methods)
     }

@@ -24,7 +24,7 @@ use crate::reconcile::keyed::{Compared, Keyed};
 use crate::reconcile::predict::{self, Unknowns, called, subject, take_unknowns};
 use crate::reconcile::prune::{Leftover, What};
 use crate::reconcile::set::Claim;
-use crate::reconcile::{guest, noop, prune};
+use crate::reconcile::{call, guest, noop, prune};
 use crate::value::Value;
 use crate::wire;
 use limits::Limits;
@@ -127,7 +127,23 @@ impl Plan {
         if Keyed::is_declared_by(asked.found) {
             return self.declare_keyed(nodes, asked, message, &unknowns).await;
         }
+        if call::is_left_out(self.journal.claim(), &message) {
+            return self.leave_out(asked, &message);
+        }
         self.record(nodes, asked, message).await
+    }
+
+    /// A call that the command line leaves out: an answer that says nothing.
+    fn leave_out(&self, asked: &Question<'_>, message: &DynamicMessage) -> Result<Value, Failure> {
+        self.note_call(Change {
+            tenant: text(message, "tenant"),
+            node: asked.call.node.clone(),
+            at: asked.at.clone(),
+            reason: apart().reason,
+            ..Change::new(Action::Unchanged, &asked.call.method, subject(message))
+        });
+        let nothing = DynamicMessage::new(asked.found.descriptor.output());
+        Ok(wire::from_message(&nothing)?)
     }
 
     /// Whether a stream may be opened: one that changes something can't be predicted, and neither
@@ -435,6 +451,7 @@ impl Plan {
             self.note_call(noted(Action::Unchanged, &kind));
             return Ok(wire::from_message(&answer)?);
         }
+        call::unless_protected(nodes, node.as_deref(), asked.found, &message).await?;
         let what = match asked.found.method.name.as_str() {
             "Stop" => Action::Stop,
             "Remove" => Action::Remove,

@@ -318,7 +318,8 @@ impl Manifests {
         );
         let mut failure = Failure::new("CONFLICT", message).hint(
             "give this program's set another name with --set NAME; or, if it is the same program \
-             in another place, take the set over with --adopt",
+             in another place, take the set over with --adopt, and name its project in aurae.json: \
+             with {\"name\": …} it is the same everywhere",
         );
         failure.object = Some(set.clone());
         Err(failure)

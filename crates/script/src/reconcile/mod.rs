@@ -8,6 +8,7 @@
 //! `keyed` for everything else.
 
 pub(crate) mod asking;
+pub(crate) mod call;
 pub mod change;
 pub(crate) mod current;
 pub(crate) mod desired;

@@ -12,7 +12,8 @@ pub const PROTECT_LABEL: &str = "aurae.io/protect";
 pub struct Claim {
     /// Its name.
     pub set: String,
-    /// The program: its project and its entry's path, `shop/deploy/web.ts`. Empty: whose it is
+    /// The program: its project and its entry's path, `shop/deploy/web.ts`, or where it lies,
+    /// `alice:/srv/deploy/web.ts`. Empty: whose it is
     /// already, for who only takes away.
     pub program: String,
     /// What isn't of the set becomes part of it.

@@ -175,7 +175,7 @@ fn promises_and_streams_are_what_they_are() {
 #[test]
 fn what_is_not_offered_is_said_by_name() {
     assert_eq!(code("secrets.Get({});"), "not-offered");
-    assert_eq!(code("runtime.RunPod({});"), "not-offered");
+    assert_eq!(code("runtime.RunVirtualMachine({});"), "not-offered");
     assert_eq!(code("const i = new Instance({});"), "not-offered");
     assert_eq!(code("await runtme.Get({});"), "unknown-name");
 }

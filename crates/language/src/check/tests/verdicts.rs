@@ -154,17 +154,24 @@ fn a_line_that_is_told_off_is_let_be() {
 
 #[test]
 fn a_state_that_there_is_none_of_is_seen_wherever_it_is_compared() {
-    let kinds = "const kind = (await runtime.Get({})).kind;\n";
-    assert_eq!(
-        code(&format!("{kinds}if (kind === \"runing\") print(1);")),
-        "wrong-enum"
-    );
-    assert_eq!(
-        code(&format!(
-            "{kinds}switch (kind) {{ case \"runing\": print(1); }}"
-        )),
-        "wrong-enum"
-    );
+    let status = "const status = await runtime.Get({});\nconst kind = status.kind;\n";
+    for compared in [
+        "if (kind === \"runing\") print(1);",
+        "if (kind !== \"runing\") print(1);",
+        "if (kind == \"runing\") print(1);",
+        "if (kind != \"runing\") print(1);",
+        "if (status.kind == \"runing\") print(1);",
+        "if (\"runing\" != status.kind) print(1);",
+        "switch (kind) { case \"runing\": print(1); }",
+    ] {
+        let text = format!("{status}{compared}");
+        assert_eq!(code(&text), "wrong-enum", "{compared}");
+        assert_eq!(severities(&text), [Severity::Error], "{compared}");
+    }
+    silent(&format!("{status}if (kind == \"cell\") print(1);"));
+    silent(&format!(
+        "{status}if (kind != \"cell\" && kind != null) print(1);"
+    ));
 }
 
 #[test]
@@ -243,13 +250,37 @@ fn an_empty_list_for_one_that_may_be_absent_keeps_its_type() {
 
 #[test]
 fn the_whitepapers_names_lead_to_those_that_are_there() {
-    let file = File {
-        source: Source::new("main.ts", "observe.Metrics(\"web\");\n"),
-        imports: HashMap::new(),
-    };
-    let found = check(&environment(), &[file]);
-    let help = found[0].help.as_deref().unwrap_or_default();
-    assert!(help.contains("observe.WatchUsage"), "{help}");
+    let environment = Arc::new(Environment::new(crate::declare::aurae_d_ts().unwrap()));
+    let nova = "const nova = identity.User(\"nova\");\n";
+    let pod = "const pod = new Pod({ name: \"a\", containers: [] });\n";
+    for (text, told) in [
+        ("observe.Metrics(\"web\");", "`observe.WatchUsage`"),
+        ("observe.Stdevent(\"web\");", "`runtime.Watch`"),
+        (&format!("{nova}await nova.Allow(runtime.run);"), "`Run`"),
+        (&format!("{pod}pod.Name = \"nova\";"), "`name`"),
+        ("secrets.Get(\"nova\");", "`schedule.PutConfig`"),
+        ("route.Open(\"web\", \"@foo@nivenly\");", "routes traffic"),
+        ("mount.Device(\"web\", \"s3\", \"/data\");", "`.Mounts("),
+        ("runtime.RunPod({});", "`pod.Run`"),
+        ("schedule.At(\"web\", \"04:00\");", "`schedule.Declare("),
+        ("schedule.After(\"web\", \"backup\");", "`schedule.Declare("),
+    ] {
+        let file = File {
+            source: Source::new("main.ts", text),
+            imports: HashMap::new(),
+        };
+        let found = check(&environment, &[file]);
+        let [one] = found.as_slice() else {
+            panic!("{text}: {found:?}");
+        };
+        let said = format!(
+            "{} {}",
+            one.message,
+            one.help.as_deref().unwrap_or_default()
+        );
+        assert!(said.contains(told), "{text}: {said}");
+        assert_eq!(one.severity, Severity::Error, "{text}");
+    }
 }
 
 /// Each was said of the sources of a well-known package.

@@ -4,8 +4,9 @@
 //! at the erased tree, before anything is guarded. Called by `plan`, which rewrites what it finds.
 
 use oxc::ast::ast::{
-    AssignmentExpression, AwaitExpression, CallExpression, Expression, ForOfStatement, IfStatement,
-    Statement, UnaryExpression, UnaryOperator, UpdateExpression, YieldExpression,
+    AssignmentExpression, AwaitExpression, CallExpression, Expression, ForOfStatement,
+    ForStatementLeft, IfStatement, Statement, UnaryExpression, UnaryOperator, UpdateExpression,
+    VariableDeclaration, VariableDeclarationKind, YieldExpression,
 };
 use oxc::ast_visit::{Visit, walk};
 
@@ -58,7 +59,9 @@ fn does(statement: &Statement<'_>, in_loop: bool) -> Does {
     match statement {
         Statement::EmptyStatement(_) => Does::Tells,
         Statement::ThrowStatement(it) if is_quiet(&it.argument) => Does::Throws,
-        Statement::ExpressionStatement(it) if is_print(&it.expression) => Does::Tells,
+        Statement::ExpressionStatement(it) if tells(&it.expression) => Does::Tells,
+        // What a block names goes with it.
+        Statement::VariableDeclaration(it) => tells_or_acts(only_names(it)),
         Statement::BreakStatement(it) if in_loop && it.label.is_none() => Does::Tells,
         Statement::ContinueStatement(it) if in_loop && it.label.is_none() => Does::Tells,
         Statement::BlockStatement(block) => {
@@ -75,7 +78,46 @@ fn does(statement: &Statement<'_>, in_loop: bool) -> Does {
                 _ => Does::Tells,
             }
         }
+        // These may throw, or do nothing at all.
+        Statement::ForOfStatement(it) if !it.r#await && is_quiet(&it.right) => {
+            let names =
+                matches!(&it.left, ForStatementLeft::VariableDeclaration(it) if only_names(it));
+            tells_or_acts(names && does(&it.body, true) != Does::Acts)
+        }
+        Statement::SwitchStatement(it) if is_quiet(&it.discriminant) => {
+            let mut tests = it.cases.iter().filter_map(|case| case.test.as_ref());
+            let mut all = it.cases.iter().flat_map(|case| &case.consequent);
+            let acts = all.any(|one| does(one, true) == Does::Acts);
+            tells_or_acts(tests.all(is_quiet) && !acts)
+        }
         _ => Does::Acts,
+    }
+}
+
+const fn tells_or_acts(tells: bool) -> Does {
+    match tells {
+        true => Does::Tells,
+        false => Does::Acts,
+    }
+}
+
+/// Whether a declaration changes nothing but its own names, which end with the block around them.
+fn only_names(declaration: &VariableDeclaration<'_>) -> bool {
+    let kinds = [VariableDeclarationKind::Const, VariableDeclarationKind::Let];
+    let mut quiet = Quiet(true);
+    quiet.visit_variable_declaration(declaration);
+    kinds.contains(&declaration.kind) && quiet.0
+}
+
+/// Whether an expression prints, or nothing: also on one side of an operator.
+fn tells(expression: &Expression<'_>) -> bool {
+    match expression {
+        Expression::LogicalExpression(it) => is_quiet(&it.left) && tells(&it.right),
+        Expression::ConditionalExpression(it) => {
+            is_quiet(&it.test) && tells(&it.consequent) && tells(&it.alternate)
+        }
+        Expression::ParenthesizedExpression(it) => tells(&it.expression),
+        _ => is_print(expression),
     }
 }
 

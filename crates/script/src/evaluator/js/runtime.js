@@ -39,9 +39,7 @@
         if (details?.[key] !== undefined) this[key] = details[key];
       }
     }
-    get name() {
-      return "AuraeError";
-    }
+    get name() { return "AuraeError"; }
   }
   define("AuraeError", AuraeError);
   const failed = (failure, stack) => {
@@ -162,12 +160,8 @@
     constructor(key) {
       if (key !== secret) throw new TypeError("a signal is made by an AbortController");
     }
-    get aborted() {
-      return this.#aborted;
-    }
-    get reason() {
-      return this.#reason;
-    }
+    get aborted() { return this.#aborted; }
+    get reason() { return this.#reason; }
     throwIfAborted() {
       if (this.#aborted) throw this.#reason;
     }
@@ -397,9 +391,7 @@
     readText: async (path) => native.decode(readFile(path, new Error().stack), true),
   }));
   define("TextEncoder", class TextEncoder {
-    get encoding() {
-      return "utf-8";
-    }
+    get encoding() { return "utf-8"; }
     encode(value = "") {
       return native.encode(wellFormed(`${value}`));
     }
@@ -410,12 +402,8 @@
       if (!/^utf-?8$/i.test(label)) throw new RangeError(`no such encoding here: ${label}`);
       this.#fatal = options.fatal === true;
     }
-    get encoding() {
-      return "utf-8";
-    }
-    get fatal() {
-      return this.#fatal;
-    }
+    get encoding() { return "utf-8"; }
+    get fatal() { return this.#fatal; }
     decode(bytes = new Uint8Array()) {
       const view = bytes instanceof ArrayBuffer ? new Uint8Array(bytes)
         : new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength);

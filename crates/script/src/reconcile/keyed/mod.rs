@@ -222,10 +222,19 @@ impl Keyed {
                 found,
                 Some("it was there before, and isn't of this set".to_owned()),
             )),
-            (false, true) if self.said.replaces => Ok(verdict(Action::Update, found, None)),
+            (false, true) if self.is_changed_by_a_call(current) => {
+                Ok(verdict(Action::Update, found, None))
+            }
             (false, true) => Ok(verdict(Action::Replace, found, None)),
             (as_declared, false) => Err(self.not_ours(as_declared)),
         }
+    }
+
+    /// Whether the method, called once more, changes what is there.
+    fn is_changed_by_a_call(&self, current: &DynamicMessage) -> bool {
+        let fixed = current.get_field_by_name(&self.said.fixed);
+        let fixed = fixed.is_some_and(|value| value.as_bool() == Some(true));
+        self.said.replaces && !fixed
     }
 
     fn not_ours(&self, as_declared: bool) -> Failure {
