@@ -45,7 +45,7 @@ attached run gives the workload's own, 125 where Aurae failed, 126 not executabl
                       aurae",
     max_term_width = 100
 )]
-pub(crate) struct Args {
+pub(crate) struct Line<C: Subcommand = Command> {
     #[command(flatten)]
     pub(crate) global: Global,
     /// Run this line of a program
@@ -54,7 +54,51 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) program: ProgramArgs,
     #[command(subcommand)]
-    pub(crate) command: Option<Command>,
+    pub(crate) command: Option<C>,
+}
+
+/// The command line with all of its commands.
+pub(crate) type Args = Line;
+
+/// The command line of who runs a program: without any other command.
+type ProgramLine = Line<Program>;
+
+/// The one command of a [`ProgramLine`].
+#[derive(Debug, Subcommand)]
+enum Program {
+    /// A program and its arguments.
+    #[command(external_subcommand)]
+    Words(Vec<OsString>),
+}
+
+impl Args {
+    /// What the words say. Describing all commands takes milliseconds, which who runs a program
+    /// would wait for: its words are tried first without them.
+    ///
+    /// # Errors
+    /// What clap says of the whole grammar, help and version among it.
+    pub(crate) fn of(words: &[OsString]) -> Result<Self, clap::Error> {
+        match ProgramLine::try_parse_from(words) {
+            Ok(line) => line
+                .into_args()
+                .map_or_else(|| Self::try_parse_from(words), Ok),
+            Err(_) => Self::try_parse_from(words),
+        }
+    }
+}
+
+impl ProgramLine {
+    /// The same with all commands, where its word is certainly no command.
+    fn into_args(self) -> Option<Args> {
+        let Program::Words(words) = self.command?;
+        let word = words.first()?.to_str()?;
+        cmd::script::is_path(word).then_some(Line {
+            global: self.global,
+            code: self.code,
+            program: self.program,
+            command: Some(Command::Program(words)),
+        })
+    }
 }
 
 /// What to do.
@@ -127,4 +171,42 @@ pub(crate) enum Command {
     /// A program and its arguments.
     #[command(external_subcommand)]
     Program(Vec<OsString>),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command_of(text: &str) -> Command {
+        let words: Vec<OsString> = text.split(' ').map(OsString::from).collect();
+        Args::of(&words).unwrap().command.unwrap()
+    }
+
+    #[test]
+    fn a_program_is_known_without_the_commands_and_no_command_is_taken_for_one() {
+        let words = |command| match command {
+            Command::Program(words) => words,
+            other => panic!("{other:?}"),
+        };
+        let program = words(command_of("aurae --node home a.ts --dry -x ps"));
+        assert_eq!(program, ["a.ts", "--dry", "-x", "ps"]);
+        assert_eq!(words(command_of("aurae nosuch")), ["nosuch"]);
+        // The folder has a slash, and the command is a command.
+        assert!(matches!(
+            command_of("aurae --root /srv/x ps"),
+            Command::Ps(_)
+        ));
+        assert!(matches!(
+            command_of("aurae check ./a.ts"),
+            Command::Check(_)
+        ));
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_program_s_options_is_said_by_the_whole_grammar() {
+        let words = ["aurae", "--max-memory", "much", "a.ts"].map(OsString::from);
+        let ours = Args::of(&words).unwrap_err().to_string();
+        assert_eq!(ours, Args::try_parse_from(&words).unwrap_err().to_string());
+        assert!(ours.contains("--max-memory"), "{ours}");
+    }
 }

@@ -41,21 +41,9 @@ fn command() -> Command {
 /// By the names of values in the help: they say what a value is.
 fn with_values(command: Command) -> Command {
     let name = command.get_name().to_owned();
-    let named: Vec<String> = command
-        .get_arguments()
-        .map(|arg| arg.get_id().to_string())
-        .collect();
-    let command = named.into_iter().fold(command, |command, id| {
-        let name = name.clone();
-        command.mut_arg(id, move |arg| with_candidates(&name, arg))
-    });
-    let below: Vec<String> = command
-        .get_subcommands()
-        .map(|command| command.get_name().to_owned())
-        .collect();
-    below.into_iter().fold(command, |command, name| {
-        command.mut_subcommand(name, with_values)
-    })
+    command
+        .mut_args(|arg| with_candidates(&name, arg))
+        .mut_subcommands(with_values)
 }
 
 fn with_candidates(command: &str, arg: Arg) -> Arg {

@@ -21,7 +21,7 @@ pub(crate) async fn dispatch(args: Args) -> Result<u8, Failure> {
     match &command {
         Command::Program(words) => {
             if args.code.is_none() {
-                hints::refuse_unknown_command(words, &Args::command())?;
+                hints::refuse_unknown_command(words)?;
             }
             return cmd::script::run(global, &args.program, args.code, words).await;
         }
@@ -33,7 +33,7 @@ pub(crate) async fn dispatch(args: Args) -> Result<u8, Failure> {
         Command::Schedule(args) if args.is_offline() => {
             return cmd::schedule::run_offline(global, args);
         }
-        Command::Check(args) => return cmd::check::run(global, args),
+        Command::Check(args) => return cmd::check::run(global, args).await,
         Command::Plan(args) => return cmd::plan::run(global, args).await,
         Command::Apply(args) => return cmd::apply::run(global, args).await,
         Command::Set(args) => return cmd::set::run(global, args).await,

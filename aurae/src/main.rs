@@ -19,8 +19,6 @@ mod systemd;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use crate::args::Args;
 use crate::failure::Failure;
 use crate::output::Style;
@@ -43,7 +41,7 @@ fn main() -> ExitCode {
     complete::answer();
     let words = habits::rewrite(std::env::args_os().collect());
     cmd::script::read_ahead(&words);
-    let args = match Args::try_parse_from(&words) {
+    let args = match Args::of(&words) {
         Ok(args) => args,
         Err(problem) => hints::exit(problem, &words),
     };

@@ -20,7 +20,7 @@ enum Effect {
     Decides,
 }
 
-const ROWS: [(&str, Audience, Effect); 94] = [
+const ROWS: [(&str, Audience, Effect); 95] = [
     ("runtime.RunExecutable", Member, Changes),
     ("runtime.RunCell", Member, Changes),
     ("runtime.UpdateCell", Member, Changes),
@@ -55,6 +55,7 @@ const ROWS: [(&str, Audience, Effect); 94] = [
     ("identity.WhoAmI", Member, Reads),
     ("node.Get", Member, Reads),
     ("node.GetConfig", Administrator, Reads),
+    ("node.ListUnowned", Administrator, Reads),
     ("node.Reload", Administrator, Changes),
     ("node.Shutdown", Administrator, Decides),
     ("tenant.List", Administrator, Reads),

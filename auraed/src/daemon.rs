@@ -12,6 +12,7 @@ use model::error::{Error, Reason};
 use model::quota::{Limits, Quota};
 use observe::{Logs, LogsConfig};
 use runtime::{Bounds, NodeInit, Runtime};
+use schedule::unit::Units;
 use store::Store;
 use tenants::Tenants;
 
@@ -21,8 +22,11 @@ use crate::config::{self, Config, Loaded, Sources, is_reloadable};
 use crate::host;
 use crate::reserve;
 use crate::rpc::deadline::DefaultDeadline;
-use crate::rpc::node::{ConfigLeaf, NodeFacts, NodeLimits, NodePort, Reloaded, ShutdownMode};
+use crate::rpc::node::{
+    ConfigLeaf, NodeFacts, NodeLimits, NodePort, Reloaded, ShutdownMode, Unowned,
+};
 use crate::telemetry::LogLevel;
+use crate::unowned;
 
 /// The running subsystems, for calls about the daemon as a whole.
 pub(crate) struct Daemon {
@@ -40,6 +44,7 @@ pub(crate) struct Daemon {
     pub(crate) store: Store,
     pub(crate) images: Images,
     pub(crate) runtime: Runtime,
+    pub(crate) units: Units,
     pub(crate) cell_network: CellNetwork,
     pub(crate) tenants: Tenants,
     pub(crate) deadline: DefaultDeadline,
@@ -120,11 +125,26 @@ impl Daemon {
             ("cells.isolated", isolation),
             ("cells.network", self.cell_network.state()),
             ("reserve.memory", memory_reserve()),
+            ("watchdog", self.watchdog()),
             ("limits.cpu", controller("cpu")),
             ("limits.memory", controller("memory")),
             ("limits.pids", controller("pids")),
             ("limits.io", controller("io")),
         ]
+    }
+}
+
+impl Daemon {
+    /// Whether the machine's watchdog counts, and node-init gives it signs.
+    fn watchdog(&self) -> Result<(), String> {
+        let settings = self.config().watchdog;
+        if self.welcome.role != Role::Machine {
+            return Err("the daemon's init is not the machine's PID 1".to_owned());
+        }
+        if settings.timeout.0.is_zero() {
+            return Err("watchdog.timeout is 0s".to_owned());
+        }
+        host::watchdog_counts(&settings.device)
     }
 }
 
@@ -177,6 +197,10 @@ impl NodePort for Daemon {
             reloadable: is_reloadable(key),
         };
         loaded.entries().map(leaf).collect()
+    }
+
+    async fn unowned(&self, permit: Permit) -> Result<Unowned, Error> {
+        unowned::list(&self.runtime, &self.units, &permit).await
     }
 
     async fn reload(&self, _permit: Permit) -> Result<Reloaded, Error> {

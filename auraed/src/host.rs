@@ -2,6 +2,7 @@
 //! Facts of the machine, read from the files where the kernel states them. Facts that change are
 //! read at each call; nothing is cached. Called by the node service and at start.
 
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 /// The kernel's release, e.g. `6.1.0-18-cloud-amd64`.
@@ -57,6 +58,21 @@ pub(crate) fn most_processes() -> u64 {
     let bounds = ["/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max"];
     let numbers = bounds.iter().filter_map(|file| line(file).parse().ok());
     numbers.min().unwrap_or(u64::MAX)
+}
+
+/// Whether a watchdog counts, as the kernel says of its device.
+pub(crate) fn watchdog_counts(device: &Path) -> Result<(), String> {
+    let name = device.file_name().and_then(|it| it.to_str());
+    // The first one has two names.
+    let name = match name {
+        Some("watchdog") | None => "watchdog0",
+        Some(name) => name,
+    };
+    match line(&format!("/sys/class/watchdog/{name}/state")).as_str() {
+        "active" => Ok(()),
+        "" => Err(format!("there is no {}", device.display())),
+        state => Err(format!("{} is {state}", device.display())),
+    }
 }
 
 /// CPUs that this process may use.

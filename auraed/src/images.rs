@@ -124,6 +124,7 @@ fn defaults(run: &Run) -> Result<Defaults, Error> {
         groups: Vec::new(),
         cwd: run.working_dir.clone(),
         stop_signal: run.stop_signal.clone(),
+        ..Defaults::default()
     };
     if !defaults.cwd.is_empty() && !defaults.cwd.starts_with('/') {
         let problem = format!("its working directory {:?} isn't absolute", defaults.cwd);

@@ -30,6 +30,7 @@ mod schedules;
 mod serve;
 mod telemetry;
 mod units;
+mod unowned;
 mod unpack;
 
 use std::ffi::OsString;
@@ -122,6 +123,11 @@ fn init_options(common: &Common, config: &Config) -> init::Options {
         root: config.runtime.root.clone(),
         cgroup: (!cgroup.is_empty()).then(|| PathBuf::from(cgroup)),
         shutdown_bound: config.shutdown.bound.0,
+        watchdog: init::WatchdogSettings {
+            device: config.watchdog.device.clone(),
+            timeout: config.watchdog.timeout.0,
+            end: config.watchdog.end.0,
+        },
         ..init::Options::default()
     }
 }

@@ -90,6 +90,7 @@ pub(crate) fn run(common: &Common, init_fd: i32) -> anyhow::Result<ExitCode> {
             store: parts.store.clone(),
             images: parts.images.clone(),
             runtime: parts.runtime.clone(),
+            units: parts.units.clone(),
             cell_network: parts.cell_network.clone(),
             tenants: parts.tenants.clone(),
             deadline: DefaultDeadline::new(loaded.config.api.deadline.0),

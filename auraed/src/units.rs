@@ -163,6 +163,7 @@ pub(crate) fn on_the_bus(
     let settings = bus::Settings {
         private: config.units.private.clone(),
         bus: config.units.bus.clone(),
+        subscribers: config.paths.run.join("systemd1.subscribers"),
     };
     let machine = Arc::new(Machine {
         init: init.clone(),

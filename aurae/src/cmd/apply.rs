@@ -12,7 +12,7 @@ use script::reconcile::change::{Action, Change, Report};
 use super::declaring::DeclaringArgs;
 use super::plan::{Form, line, make, print_json, refused, sums, text, word};
 use super::saved::Saved;
-use super::script::execute::execute;
+use super::script::execute::{Telling, execute};
 use crate::failure::{FAILED, FINDINGS, Failure};
 use crate::global::Global;
 use crate::output::{Steps, Style, note, print, printable};
@@ -54,19 +54,29 @@ pub(crate) async fn run(global: &Global, args: &ApplyArgs) -> Result<u8, Failure
     };
     args.declaring.says_nothing_more()?;
     let global = saved.global(global)?;
-    let args = args.clone().of(&saved);
-    let made = make(&global, &args.declaring, args.declaring.claim()?, true).await?;
+    shown(&global, &args.clone().of(&saved), &saved, Telling::Aside).await
+}
+
+/// Applies what a plan has shown; nothing where anything would be done differently now.
+async fn shown(
+    global: &Global,
+    args: &ApplyArgs,
+    saved: &Saved,
+    telling: Telling,
+) -> Result<u8, Failure> {
+    let made = make(global, &args.declaring, args.declaring.claim()?, telling).await?;
     let Some(report) = made.report else {
         return Ok(made.done.status);
     };
     saved.check(&made.done, &report)?;
-    apply(&global, &args, Some(&report)).await
+    apply(global, args, Some(&report)).await
 }
 
-/// Shows the plan and asks.
+/// Shows the plan and asks. The answer is to what was shown: where the program or the nodes have
+/// changed meanwhile, nothing is done.
 async fn confirmed(global: &Global, args: &ApplyArgs) -> Result<u8, Failure> {
     let claim = args.declaring.claim()?;
-    let made = make(global, &args.declaring, claim, true).await?;
+    let made = make(global, &args.declaring, claim, Telling::Aside).await?;
     let asked = match &made.report {
         Some(report) if report.is_settled() => {
             print(&sums(report, "× ", "nothing changed"))?;
@@ -80,13 +90,15 @@ async fn confirmed(global: &Global, args: &ApplyArgs) -> Result<u8, Failure> {
         None if made.done.is_planned_unknown() => "it can't be planned; apply it all the same?",
         None => return Ok(made.done.status),
     };
-    match agreed(asked)? {
-        true => apply(global, args, made.report.as_ref()).await,
-        false => {
-            note("nothing was changed");
-            Ok(FAILED)
-        }
+    if !agreed(asked)? {
+        note("nothing was changed");
+        return Ok(FAILED);
     }
+    let Some(report) = made.report else {
+        return apply(global, args, None).await;
+    };
+    let saved = Saved::new(global, &args.declaring, &made.done, report);
+    shown(global, args, &saved, Telling::Again).await
 }
 
 /// The progress of what a plan has told.
@@ -154,7 +166,7 @@ async fn apply(global: &Global, args: &ApplyArgs, planned: Option<&Report>) -> R
         }
     });
     let job = args.declaring.job(Mode::Apply(Arc::clone(&apply)));
-    let done = execute(global, job.printing_aside(args.output == Form::Json)).await?;
+    let done = execute(global, job.telling(args.output.telling())).await?;
     // Of what wasn't begun there is nothing to report.
     if done.status == FINDINGS {
         return Ok(FINDINGS);

@@ -3,7 +3,7 @@
 
 use api::runtime::v0::object;
 
-use super::run::{exit_status, say_that_it_runs_on};
+use super::launch::{exit_status, say_that_it_runs_on};
 use crate::attach::{self, DetachKeys, Options, Outcome, parse_keys};
 use crate::failure::{AURAE_FAILED, Failure};
 use crate::output::reference;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `aurae check`: every finding in programs, without a node and without running them.
+//! `aurae check`: every finding in programs, without a node and without running them; in files of
+//! values and of data, which are evaluated (`script::offline`), the first in each.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use language::check::{Claim, Environment, claims};
@@ -15,10 +16,10 @@ use language::root::Root;
 use language::tsc::{self, NotFound, OLDEST};
 
 use super::plan::Form;
-use super::script::data;
 use super::script::entry::{below, unreadable};
+use super::script::{data, offline, values};
 use crate::failure::{FINDINGS, Failure};
-use crate::global::Global;
+use crate::global::{Global, ProgramArgs};
 use crate::output::{Style, note, print_line};
 
 const EXAMPLES: &str = "\
@@ -26,11 +27,16 @@ Examples:
   aurae check apps/*.ts
   aurae check -o json deploy.ts           a list, for programs
   aurae check --full deploy.ts            fails where TypeScript's own compiler isn't there
-  aurae check --no-tsc deploy.ts          no process is started
+  aurae check --no-tsc deploy.ts          TypeScript isn't asked
+  aurae check --values prod.json web.ts   the values of a cluster, too
+  aurae check web.json                    workloads as data
 
-TypeScript 7 decides what is general to TypeScript, where it is on the machine: the `tsc` that AURAE_TSC
-names, else of the nearest node_modules above the program, else on PATH. `npm install typescript@7`
-gives one.
+Values are held against what the program gives to values() and declares for it: with --values it is
+evaluated, without arguments, until it calls a node.
+
+TypeScript 7 decides what is general to TypeScript, where it is on the machine: the `tsc` that
+AURAE_TSC names, else of the nearest node_modules above the program, else on PATH.
+`npm install typescript@7` gives one.
 
 Exit status: 0 nothing is wrong; 3 there are findings.";
 
@@ -47,22 +53,20 @@ pub(crate) struct CheckArgs {
     /// Don't ask TypeScript's own compiler
     #[arg(long)]
     no_tsc: bool,
+    /// Also check these values of a cluster, JSON or YAML, for each program; `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    values: Option<PathBuf>,
     /// How to print the findings
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
     output: Form,
-    /// Programs; what they import is checked with them
+    /// Programs, and what they import with them; or workloads as JSON or YAML
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 }
 
-/// Prints the findings of all programs; 1 where there is an error.
-pub(crate) fn run(global: &Global, args: &CheckArgs) -> Result<u8, Failure> {
-    let types = aurae_d_ts().map_err(|problem| Failure::new(problem.to_string()))?;
-    let environment = Arc::new(Environment::new(types));
-    let mut found = Vec::new();
-    for (root, entries) in by_root(args)? {
-        found.extend(of_programs(&root, &entries, args, &environment)?);
-    }
+/// Prints the findings of all files; the status of findings where there is an error.
+pub(crate) async fn run(global: &Global, args: &CheckArgs) -> Result<u8, Failure> {
+    let found = findings(global, args).await?;
     match args.output {
         Form::Json => print_line(&json(&found)?)?,
         Form::Text => {
@@ -72,29 +76,82 @@ pub(crate) fn run(global: &Global, args: &CheckArgs) -> Result<u8, Failure> {
             }
         }
     }
-    let wrong = found.iter().any(|one| one.severity == Severity::Error);
-    Ok(if wrong { FINDINGS } else { 0 })
+    Ok(if is_wrong(&found) { FINDINGS } else { 0 })
 }
 
-/// The programs below each root: modules that they share are read and reported once.
-fn by_root(args: &CheckArgs) -> Result<Vec<(Root, Vec<Entry>)>, Failure> {
-    let mut roots: Vec<(Root, Vec<Entry>)> = Vec::new();
-    let mut index = HashMap::new();
-    for file in &args.files {
-        let (root, entry) = below(file, args.root.as_deref())?;
-        if data::form(&entry).is_some() {
-            let file = file.display();
-            return Err(Failure::usage(format!("{file} is data, not a program"))
-                .with_hint(format!("`aurae plan {file}` says what is wrong with it")));
-        }
-        let at = *index.entry(root.path().to_owned()).or_insert(roots.len());
-        let entry = Entry::File(entry);
-        match roots.get_mut(at) {
-            Some((_, entries)) => entries.push(entry),
-            None => roots.push((root, vec![entry])),
+async fn findings(global: &Global, args: &CheckArgs) -> Result<Vec<Finding>, Failure> {
+    let named = Named::of(args)?;
+    // Standard input can be read but once, whatever number of programs there is.
+    let values = args.values.as_deref().map(values::of_file).transpose()?;
+    let options = ProgramArgs {
+        root: args.root.clone(),
+        values: args.values.clone(),
+        max_memory: None,
+    };
+    let mut found = Vec::new();
+    if !named.programs.is_empty() {
+        let types = aurae_d_ts().map_err(|problem| Failure::new(problem.to_string()))?;
+        let environment = Arc::new(Environment::new(types));
+        for (root, entries) in &named.by_root {
+            found.extend(of_programs(root, entries, args, &environment)?);
         }
     }
-    Ok(roots)
+    // As by a plan, which looks at no values of a program that is wrong.
+    if let Some(values) = values.filter(|_| !is_wrong(&found)) {
+        for file in &named.programs {
+            found.extend(offline::of_values(global, &options, file, &values).await?);
+        }
+    }
+    for file in &named.data {
+        found.extend(offline::of_data(global, &options, file).await?);
+    }
+    Ok(found)
+}
+
+fn is_wrong(found: &[Finding]) -> bool {
+    found.iter().any(|one| one.severity == Severity::Error)
+}
+
+/// What the command line names.
+#[derive(Default)]
+struct Named<'a> {
+    programs: Vec<&'a Path>,
+    /// The programs below each root: modules that they share are read and reported once.
+    by_root: Vec<(Root, Vec<Entry>)>,
+    data: Vec<&'a Path>,
+}
+
+impl<'a> Named<'a> {
+    fn of(args: &'a CheckArgs) -> Result<Self, Failure> {
+        let mut named = Self::default();
+        let mut index = HashMap::new();
+        for file in &args.files {
+            let (root, entry) = below(file, args.root.as_deref())?;
+            if data::form(&entry).is_some() {
+                named.add_data(file, args)?;
+                continue;
+            }
+            named.programs.push(file);
+            let at = *index
+                .entry(root.path().to_owned())
+                .or_insert(named.by_root.len());
+            let entry = Entry::File(entry);
+            match named.by_root.get_mut(at) {
+                Some((_, entries)) => entries.push(entry),
+                None => named.by_root.push((root, vec![entry])),
+            }
+        }
+        Ok(named)
+    }
+
+    /// Data takes no values, which a plan says in these words.
+    fn add_data(&mut self, file: &'a Path, args: &CheckArgs) -> Result<(), Failure> {
+        if args.values.is_some() {
+            return Err(values::useless().with_hint(format!("{} is data", file.display())));
+        }
+        self.data.push(file);
+        Ok(())
+    }
 }
 
 fn of_programs(

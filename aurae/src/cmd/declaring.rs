@@ -43,21 +43,22 @@ pub(crate) struct DeclaringArgs {
     #[arg(short = 'f', hide = true)]
     given: bool,
     /// What `kubectl` and others call a plan
-    #[arg(long, hide = true)]
-    dry_run: bool,
+    #[arg(long, hide = true, value_name = "HOW", num_args = 0..=1)]
+    #[arg(default_missing_value = "client", require_equals = true)]
+    dry_run: Option<String>,
 }
 
 /// The keys of the file that marks a project's root.
 #[derive(Debug, Default, Deserialize)]
 struct Project {
-    /// The project's name; without, its folder's.
+    /// The project's name.
     name: Option<String>,
 }
 
 impl DeclaringArgs {
     /// The set, and the program that claims it.
     pub(crate) fn claim(&self) -> Result<Claim, Failure> {
-        if self.dry_run {
+        if self.dry_run.is_some() {
             return Err(Failure::usage("there is no --dry-run")
                 .with_hint("`aurae plan FILE` shows what an apply would do, and changes nothing"));
         }
@@ -65,8 +66,7 @@ impl DeclaringArgs {
             true => (None, "-".to_owned()),
             false => {
                 let (root, entry) = below(&self.file, self.program.root.as_deref())?;
-                let project = project(&root)?;
-                (Some(default_name(&entry)), format!("{project}/{entry}"))
+                (Some(default_name(&entry)), owner(&root, &entry)?)
             }
         };
         let Some(name) = self.set.clone().or(default) else {
@@ -138,7 +138,7 @@ impl DeclaringArgs {
     /// Refuses what a kept plan says already: it would mean nothing, and pass for a wish.
     pub(crate) fn says_nothing_more(&self) -> Result<(), Failure> {
         let said = [
-            ("--dry-run", self.dry_run),
+            ("--dry-run", self.dry_run.is_some()),
             ("--set", self.set.is_some()),
             ("--adopt", self.adopt),
             ("--prune", !self.prune),
@@ -167,8 +167,10 @@ impl DeclaringArgs {
     }
 }
 
-/// The project's name: what its `aurae.json` says, else its folder's name.
-fn project(root: &Root) -> Result<String, Failure> {
+/// Who a set belongs to. A project that has a name is the same wherever it lies. One without is
+/// what lies there on this machine: the name of a folder says too little to take away what another
+/// program has made.
+fn owner(root: &Root, entry: &str) -> Result<String, Failure> {
     let said = match root.path().join(MARK).is_file() {
         false => Project::default(),
         true => {
@@ -177,6 +179,12 @@ fn project(root: &Root) -> Result<String, Failure> {
                 .map_err(|problem| Failure::new(format!("{MARK}: {problem}")))?
         }
     };
-    let folder = root.path().file_name().and_then(|name| name.to_str());
-    Ok(said.name.or(folder.map(str::to_owned)).unwrap_or_default())
+    Ok(match said.name {
+        Some(project) => format!("{project}/{entry}"),
+        None => {
+            let machine = rustix::system::uname();
+            let machine = machine.nodename().to_string_lossy();
+            format!("{machine}:{}", root.path().join(entry).display())
+        }
+    })
 }

@@ -4,7 +4,9 @@
 
 use api::runtime::v0::{Executable, RunExecutableRequest, WaitFor, object};
 
-use super::run::{AttachmentFlags, invent_name, launch, merge_resources};
+use super::launch::{AttachmentFlags, launch};
+use super::names::invent_name;
+use super::run::merge_resources;
 use crate::failure::Failure;
 use crate::output::OutputArgs;
 use crate::session::Session;

@@ -14,7 +14,7 @@ use serde_json::Value as Json;
 
 use super::declaring::DeclaringArgs;
 use super::saved::Saved;
-use super::script::execute::{Done, execute};
+use super::script::execute::{Done, Telling, execute};
 use crate::failure::{FINDINGS, Failure};
 use crate::global::Global;
 use crate::output::{Color, Style, print, print_line, printable};
@@ -63,6 +63,16 @@ pub(crate) enum Form {
     Json,
 }
 
+impl Form {
+    /// JSON has standard output for itself.
+    pub(crate) const fn telling(self) -> Telling {
+        match self {
+            Self::Text => Telling::Plain,
+            Self::Json => Telling::Aside,
+        }
+    }
+}
+
 /// A plan that was made.
 pub(crate) struct Made {
     pub(crate) done: Done,
@@ -75,11 +85,11 @@ pub(crate) async fn make(
     global: &Global,
     declaring: &DeclaringArgs,
     claim: Claim,
-    quiet: bool,
+    telling: Telling,
 ) -> Result<Made, Failure> {
     let plan = Arc::new(Plan::new(claim));
     let job = declaring.job(Mode::Plan(Arc::clone(&plan)));
-    let done = execute(global, job.printing_aside(quiet)).await?;
+    let done = execute(global, job.telling(telling)).await?;
     if let (0, Some(refusal)) = (done.status, plan.refused()) {
         // Caught by the program, and still unknown.
         refused(refusal).report(Style::of(&std::io::stderr(), global.color));
@@ -102,8 +112,7 @@ pub(crate) async fn run(global: &Global, args: &PlanArgs) -> Result<u8, Failure>
         refresh: args.refresh_only,
         ..args.declaring.claim()?
     };
-    let aside = args.output == Form::Json;
-    let made = make(global, &args.declaring, claim, aside).await?;
+    let made = make(global, &args.declaring, claim, args.output.telling()).await?;
     let Some(report) = made.report else {
         return Ok(made.done.status);
     };

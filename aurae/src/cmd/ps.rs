@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use api::node::v0::{ListUnownedRequest, ListUnownedResponse};
 use api::runtime::v0::{
     CellStatus, ExecutableSpec, ExecutableStatus, ListRequest, ListResponse, Object, WatchEvent,
     WatchRequest, object, watch_event,
@@ -27,7 +28,8 @@ Examples:
   aurae ps -A -o wide             of every tenant
   aurae ps -l app=web,tier!=db    by label
   aurae ps -o json | jq -r '.objects[].executable.pid'
-  aurae ps --watch                and every change";
+  aurae ps --watch                and every change
+  aurae ps --unowned              processes that belong to no object (administrators)";
 
 /// The widest command in the plain table.
 const COMMAND_WIDTH: usize = 40;
@@ -55,6 +57,9 @@ pub(crate) struct PsArgs {
     /// Go on with every change
     #[arg(long)]
     pub(crate) watch: bool,
+    /// Processes of the machine that are no unit's, no cell's and no login's (administrators)
+    #[arg(long, conflicts_with_all = ["all", "all_tenants", "selector", "watch", "cell"])]
+    pub(crate) unowned: bool,
     /// Names alone: the same as -o name
     #[arg(short, long, conflicts_with = "output")]
     pub(crate) quiet: bool,
@@ -70,12 +75,12 @@ pub(crate) async fn run(session: &Session, args: &PsArgs) -> Result<u8, Failure>
     if args.watch {
         return watch(session, args).await;
     }
+    if args.unowned {
+        return unowned(session, args).await;
+    }
     let list = list(session, request(session, args)).await?;
     let list = with_cell_itself(session, args, list).await?;
-    let format = match args.quiet {
-        true => Format::Name,
-        false => args.output.output,
-    };
+    let format = format(args);
     match format {
         Format::Json | Format::Yaml => print_message(format, &list)?,
         Format::Name => list
@@ -85,6 +90,60 @@ pub(crate) async fn run(session: &Session, args: &PsArgs) -> Result<u8, Failure>
         Format::Table | Format::Wide => print_table(session, args, &list.objects)?,
     }
     Ok(0)
+}
+
+fn format(args: &PsArgs) -> Format {
+    match args.quiet {
+        true => Format::Name,
+        false => args.output.output,
+    }
+}
+
+/// What belongs to no object.
+async fn unowned(session: &Session, args: &PsArgs) -> Result<u8, Failure> {
+    let list = async |node: &Node| {
+        let request = node.unary(ListUnownedRequest {});
+        node.node().list_unowned(request).await
+    };
+    let answer = session.ask(list).await?;
+    let format = format(args);
+    match format {
+        Format::Json | Format::Yaml => print_message(format, &answer)?,
+        Format::Name => answer
+            .processes
+            .iter()
+            .try_for_each(|it| print_line(&it.pid.to_string()))?,
+        Format::Table | Format::Wide => print_unowned(session, format, &answer)?,
+    }
+    Ok(0)
+}
+
+fn print_unowned(
+    session: &Session,
+    format: Format,
+    answer: &ListUnownedResponse,
+) -> Result<(), Failure> {
+    if answer.processes.is_empty() {
+        note("every process belongs to an object");
+        return Ok(());
+    }
+    let mut table = Table::new(&["PID", "CGROUP", "COMMAND"]).right(&["PID"]);
+    for it in &answer.processes {
+        let command = match format {
+            Format::Wide => it.command.clone(),
+            _ => shorten(&it.command),
+        };
+        table.push(vec![
+            it.pid.to_string().into(),
+            it.cgroup.as_str().into(),
+            command.into(),
+        ]);
+    }
+    print(&table.render(session.style))?;
+    if answer.truncated {
+        note("there are more");
+    }
+    Ok(())
 }
 
 fn tenant(session: &Session, args: &PsArgs) -> String {

@@ -69,9 +69,10 @@ fn of_a_cell(flag: &str) -> Option<&'static str> {
         "--read-only" => "the root is read-only already: leave the flag out",
         "--init" => "every cell has an init already: leave the flag out",
         "--security-opt" => {
-            "`--seccomp FILE`, `--cap-drop`, `--allow-new-privileges`, `--mask` and `--unmasked` \
-             say it one by one"
+            "`--seccomp FILE`, `--apparmor PROFILE`, `--cap-drop`, `--allow-new-privileges`, \
+             `--mask` and `--unmasked` say it one by one"
         }
+        "--systemd" => "`--delegate-cgroup` lets a main process make cgroups",
         "-m" => "`--memory SIZE` limits the memory",
         "--memory-reservation" => "`--memory-low SIZE` protects memory",
         "--memory-swap" => "`--memory-swap-max SIZE` limits swap (without the memory)",

@@ -42,16 +42,14 @@ pub(crate) fn exit(mut problem: clap::Error, words: &[OsString]) -> ! {
 }
 
 /// Refuses a word that is neither a command nor a program.
-pub(crate) fn refuse_unknown_command(
-    words: &[OsString],
-    command: &clap::Command,
-) -> Result<(), Failure> {
+pub(crate) fn refuse_unknown_command(words: &[OsString]) -> Result<(), Failure> {
     let Some(word) = words.first().and_then(|word| word.to_str()) else {
         return Ok(());
     };
     if script::is_program(word) {
         return Ok(());
     }
+    let command = Args::command();
     let names = command.get_subcommands().map(clap::Command::get_name);
     let hint = match (commands::meant_by(word), near(word, names)) {
         (Some(hint), _) => hint.to_owned(),

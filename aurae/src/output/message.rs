@@ -30,7 +30,7 @@ named! {
     observe: UsageResponse;
     identity: User, ListUsersResponse, Grant, ExplainResponse, WhoAmIResponse;
     identity: AuditEntry, AuditVerdict, ListCertificatesResponse;
-    node: NodeStatus, GetConfigResponse, ReloadResponse, ShutdownResponse;
+    node: NodeStatus, GetConfigResponse, ListUnownedResponse, ReloadResponse, ShutdownResponse;
     tenant: ListResponse, TenantStatus;
     sets: Set, ListResponse;
     pod: PodStatus, ListResponse, WatchEvent;

@@ -34,6 +34,9 @@ pub(crate) struct ContainerFlags {
     /// Leave /proc and /sys as they are (administrators)
     #[arg(long)]
     pub(crate) unmasked: bool,
+    /// Let its main process make cgroups, as systemd does
+    #[arg(long)]
+    pub(crate) delegate_cgroup: bool,
 }
 
 /// What runs first in a container.
@@ -75,6 +78,7 @@ impl ContainerFlags {
             masked_paths: self.mask.clone(),
             read_only_paths: self.read_only_path.clone(),
             unmasked: self.unmasked,
+            delegate_cgroup: self.delegate_cgroup,
         }
     }
 
@@ -89,6 +93,7 @@ impl ContainerFlags {
             (!self.mask.is_empty(), "--mask"),
             (!self.read_only_path.is_empty(), "--read-only-path"),
             (self.unmasked, "--unmasked"),
+            (self.delegate_cgroup, "--delegate-cgroup"),
         ];
         let mut given = given.iter().filter(|(is_given, _)| *is_given);
         given.next().map(|(_, flag)| *flag)

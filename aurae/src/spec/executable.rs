@@ -74,6 +74,9 @@ pub(crate) struct ExecutableFlags {
     allow_new_privileges: bool,
     #[command(flatten)]
     seccomp: SeccompFlags,
+    /// Confine it by a profile of AppArmor's that the node has
+    #[arg(long, value_name = "PROFILE")]
+    apparmor: Option<String>,
     /// The signal that asks it to end (SIGTERM)
     #[arg(long, value_name = "SIGNAL")]
     stop_signal: Option<String>,
@@ -115,6 +118,7 @@ impl ExecutableFlags {
             capabilities: self.capabilities.build(),
             no_new_privileges: self.allow_new_privileges.then_some(false),
             seccomp: self.seccomp.build()?,
+            apparmor_profile: self.apparmor.clone().unwrap_or_default(),
             stop_signal: self.stop_signal.clone().unwrap_or_default(),
             stop_grace: self.stop_timeout.map(wire_duration),
             logs: self.logs(),

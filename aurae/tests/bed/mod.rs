@@ -15,6 +15,8 @@ use rustix::process::Signal;
 
 /// How long a node may take to serve, or to end. A debug build on a loaded machine is slow.
 const TIMEOUT: Duration = Duration::from_secs(60);
+/// From one look to the next: other tests need the machine, too.
+const LOOK: Duration = Duration::from_millis(20);
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// A running node.
@@ -204,7 +206,7 @@ impl Drop for Node {
             if let Ok(Some(_)) = self.init.try_wait() {
                 break;
             }
-            std::thread::yield_now();
+            std::thread::sleep(LOOK);
         }
         let _ = self.init.kill();
         let _ = self.init.wait();
@@ -227,6 +229,7 @@ fn remove_cgroup(name: &str) {
     let deadline = Instant::now() + TIMEOUT;
     while top.exists() && Instant::now() < deadline {
         remove_below(&top);
+        std::thread::sleep(LOOK);
     }
 }
 

@@ -41,11 +41,12 @@ fn a_run_that_removes_itself_leaves_nothing_when_its_client_has_gone() {
     run.wait().unwrap();
     leaves_nothing(&node);
     // Its client is killed.
-    let run = ["run", "--rm", "--name", "job", "--", "sleep", "0.3"];
+    let run = ["run", "--rm", "--name", "job", "--", "sleep", "5"];
     let mut run = node.command(&run).spawn().unwrap();
     let deadline = Instant::now() + Duration::from_secs(30);
     while node.aurae(&["ps", "-o", "name"]).ok().is_empty() {
         assert!(Instant::now() < deadline, "{}", node.log());
+        std::thread::sleep(Duration::from_millis(20));
     }
     run.kill().unwrap();
     run.wait().unwrap();
@@ -57,6 +58,7 @@ fn a_run_that_removes_itself_leaves_nothing_when_its_client_has_gone() {
     // Its cell is there before it.
     while !node.aurae(&["ps", "-o", "name"]).ok().contains("job/job") {
         assert!(Instant::now() < deadline, "{}", node.log());
+        std::thread::sleep(Duration::from_millis(20));
     }
     node.aurae(&["stop", "job/job"]).ok();
     assert_eq!(run.wait().unwrap().code(), Some(143));

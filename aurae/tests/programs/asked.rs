@@ -58,6 +58,31 @@ fn an_apply_on_a_terminal_shows_its_plan_and_asks() {
 }
 
 #[test]
+fn a_yes_is_to_the_plan_that_was_shown() {
+    let Some(node) = node() else { return };
+    let folder = Folder::new();
+    let file = folder.file("moved.ts", CELL);
+    // Another apply of the same set comes before the answer.
+    let mut late = Typist::start(&node.command(&["apply", &file, "a"]));
+    late.sees("apply this? [y/N] ");
+    node.aurae(&["apply", "--yes", &file, "b"]).ok();
+    late.types("y\r");
+    late.sees("the world has moved since the plan was made");
+    assert_eq!(late.leaves(), Some(1));
+    assert_eq!(node.aurae(&["ps", "-o", "name"]).ok(), "b\n");
+    node.aurae(&["set", "rm", "--yes", "moved"]).ok();
+
+    // So with the program.
+    let mut edited = Typist::start(&node.command(&["apply", &file, "a"]));
+    edited.sees("apply this? [y/N] ");
+    fs::write(&file, CELL.replace("args[0]", "`${args[0]}-other`")).unwrap();
+    edited.types("y\r");
+    edited.sees("the program has changed since the plan was made");
+    assert_eq!(edited.leaves(), Some(1));
+    assert_eq!(node.aurae(&["ps", "-o", "name"]).ok(), "");
+}
+
+#[test]
 fn who_keeps_what_is_printed_is_asked_as_well() {
     let Some(node) = node() else { return };
     let folder = Folder::new();

@@ -15,7 +15,8 @@ fn a_loop_without_an_end_is_stopped_by_ctrl_c_and_by_its_time() {
         "loop.ts",
         "print('begun');\nawait sleep(1);\n[1].forEach(() => { for (;;) {} });\n",
     );
-    let timed = node.aurae(&["--timeout", "300ms", &file]).fails(1);
+    // Long enough for the loop to have begun.
+    let timed = node.aurae(&["--timeout", "5s", &file]).fails(1);
     assert!(
         timed.contains("--timeout") && timed.contains("loop.ts:3:"),
         "{timed}"

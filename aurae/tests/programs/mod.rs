@@ -5,6 +5,7 @@ mod apply;
 mod asked;
 mod broken;
 mod hostile;
+mod owners;
 mod pages;
 mod pods;
 mod recipes;

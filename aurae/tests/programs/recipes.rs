@@ -42,6 +42,14 @@ fn page() -> String {
     std::fs::read_to_string(docs.join("sets.md")).unwrap()
 }
 
+/// The repository, checked out anew.
+fn checkout(page: &str) -> Folder {
+    let folder = Folder::new();
+    folder.file("aurae.json", &block(page, "## In a pipeline", "json"));
+    folder.file("deploy/web.ts", WEB);
+    folder
+}
+
 #[test]
 fn the_recipe_in_plain_shell_applies_once_and_then_has_nothing_to_do() {
     let Some(node) = node() else { return };
@@ -68,9 +76,8 @@ fn the_recipe_in_plain_shell_applies_once_and_then_has_nothing_to_do() {
 #[test]
 fn the_workflows_steps_check_plan_apply_and_see_drift() {
     let Some(node) = node() else { return };
-    let folder = Folder::new();
-    folder.file("deploy/web.ts", WEB);
     let page = page();
+    let folder = checkout(&page);
     let deploy = steps(&block(&page, "## In a pipeline", "yaml"));
     let drift = steps(&block(&page, "Drift, every night", "yaml"));
     assert_eq!((deploy.len(), drift.len()), (3, 1), "{deploy:?} {drift:?}");
@@ -79,10 +86,12 @@ fn the_workflows_steps_check_plan_apply_and_see_drift() {
         assert_eq!(ran.status.code(), Some(0), "{step}: {ran:?}");
     }
     assert_eq!(node.aurae(&["ps", "-q"]).ok().lines().count(), 3);
-    let none = shell(&node, &folder, &drift[0]);
+    // The night's checkout is another one, and the same program.
+    let night = checkout(&page);
+    let none = shell(&node, &night, &drift[0]);
     assert_eq!(none.status.code(), Some(0), "{none:?}");
     node.aurae(&["rm", "-f", "web/side"]).ok();
-    let some = shell(&node, &folder, &drift[0]);
+    let some = shell(&node, &night, &drift[0]);
     assert_eq!(some.status.code(), Some(2), "{some:?}");
     assert!(
         String::from_utf8_lossy(&some.stdout).contains("web/side"),

@@ -245,3 +245,33 @@ fn secrets_are_declared_compared_and_pruned_and_never_shown() {
     assert!(pruned.contains("- remove config secret db"), "{pruned}");
     assert_eq!(names(), "");
 }
+
+#[test]
+fn a_config_that_cannot_be_changed_is_replaced() {
+    let Some(node) = node() else { return };
+    let folder = Folder::new();
+    let program = "await schedule.PutConfig({ name: 'motd', data: { text: args[0] }, \
+                   immutable: args[1] === 'fixed' });";
+    let file = folder.file("fixed.ts", program);
+    node.aurae(&["apply", &file, "one", "fixed"]).ok();
+    let planned = node.aurae(&["plan", &file, "two", "fixed"]).ok();
+    assert!(
+        planned.contains("replace config config_map motd"),
+        "{planned}"
+    );
+    let replaced = node.aurae(&["apply", &file, "two", "fixed"]).ok();
+    assert!(
+        replaced.contains("replace config config_map motd"),
+        "{replaced}"
+    );
+    // One that was not declared so any more can be changed from then on.
+    let free = node.aurae(&["apply", &file, "two", "free"]).ok();
+    assert!(free.contains("replace config config_map motd"), "{free}");
+    let changed = node.aurae(&["apply", &file, "three", "free"]).ok();
+    assert!(
+        changed.contains("update config config_map motd"),
+        "{changed}"
+    );
+    let get = "print((await schedule.GetConfig({ name: 'motd' })).data.text)";
+    assert_eq!(node.aurae(&["-e", get]).ok(), "three\n");
+}

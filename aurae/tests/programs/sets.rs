@@ -217,6 +217,8 @@ fn flags_that_are_not_there_are_refused_and_those_of_a_program_come_after_dashes
     for way in ["plan", "apply"] {
         let refused = node.aurae(&[way, &file, "--dry-run"]).fails(2);
         assert!(refused.contains("aurae plan"), "{refused}");
+        let refused = node.aurae(&[way, &file, "--dry-run=server"]).fails(2);
+        assert!(refused.contains("aurae plan"), "{refused}");
         node.aurae(&[way, &file, "--frobnicate"]).fails(2);
         let told = node.aurae(&[way, &file, "a", "--", "--dry-run"]).ok();
         assert!(told.contains("[ \"a\", \"--dry-run\" ]"), "{told}");

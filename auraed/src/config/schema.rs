@@ -27,6 +27,7 @@ pub(crate) struct Config {
     pub(crate) runtime: Runtime,
     pub(crate) schedule: Schedule,
     pub(crate) shutdown: Shutdown,
+    pub(crate) watchdog: Watchdog,
     pub(crate) boot: Boot,
     pub(crate) units: Units,
     pub(crate) network: NetConfig,
@@ -180,6 +181,18 @@ pub(crate) struct Schedule {
 pub(crate) struct Shutdown {
     /// For everything together, from the request to the power going off.
     pub(crate) bound: Span,
+}
+
+/// The machine's watchdog, where the daemon's init is its PID 1.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Watchdog {
+    /// The device.
+    pub(crate) device: PathBuf,
+    /// After which time without a sign of PID 1 it starts the machine anew. `0s`: it is left alone.
+    pub(crate) timeout: Span,
+    /// The same for the last steps of a power-off or reboot.
+    pub(crate) end: Span,
 }
 
 /// The program that the node runs by itself once it serves.
@@ -364,6 +377,17 @@ impl Default for Runtime {
             id_count: 0x6ff8_0000,
             finished_max_age: seconds(7 * DAY),
             finished_max_count: 10_000,
+        }
+    }
+}
+
+impl Default for Watchdog {
+    fn default() -> Self {
+        let settings = init::WatchdogSettings::default();
+        Self {
+            device: settings.device,
+            timeout: Span(settings.timeout),
+            end: Span(settings.end),
         }
     }
 }

@@ -320,7 +320,7 @@ async fn one_connection_too_many_is_told_so() {
 
 #[tokio::test]
 async fn silent_and_slow_clients_are_dropped_and_harm_no_other() {
-    let house = House::open((64, 64, Duration::from_secs(6))).await;
+    let house = House::open((64, 64, Duration::from_secs(30))).await;
     let mut silent = Vec::new();
     for n in 0..200 {
         let mut stream = UnixStream::connect(&house.socket).await.unwrap();
@@ -334,13 +334,13 @@ async fn silent_and_slow_clients_are_dropped_and_harm_no_other() {
     assert_eq!(house.call(&house.pki()).await.unwrap(), Code::Unimplemented);
     // Not only once the silent ones were dropped.
     assert!(
-        start.elapsed() < Duration::from_secs(5),
+        start.elapsed() < Duration::from_secs(29),
         "{:?}",
         start.elapsed()
     );
     for mut stream in silent {
         let mut alert = [0; 64];
-        let closed = tokio::time::timeout(Duration::from_secs(30), stream.read(&mut alert));
+        let closed = tokio::time::timeout(Duration::from_secs(60), stream.read(&mut alert));
         let read = closed.await.expect("closed in time");
         assert!(matches!(read, Ok(0 | 7) | Err(_)), "{read:?}");
     }

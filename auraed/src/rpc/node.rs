@@ -75,6 +75,23 @@ pub(crate) struct Reloaded {
     pub(crate) needs_restart: Vec<String>,
 }
 
+/// Processes that belong to no object.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Unowned {
+    pub(crate) processes: Vec<UnownedProcess>,
+    /// There are more.
+    pub(crate) truncated: bool,
+}
+
+/// One of them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct UnownedProcess {
+    pub(crate) pid: u32,
+    /// From the root of the hierarchy.
+    pub(crate) cgroup: String,
+    pub(crate) command: String,
+}
+
 /// The functions of the daemon that the service calls. Each call has its permit.
 #[tonic::async_trait]
 pub(crate) trait NodePort: Send + Sync + 'static {
@@ -82,6 +99,8 @@ pub(crate) trait NodePort: Send + Sync + 'static {
     async fn facts(&self, permit: Permit) -> NodeFacts;
     /// Every leaf of the effective configuration, with its source.
     fn config(&self, permit: Permit) -> Vec<ConfigLeaf>;
+    /// The processes that belong to no object.
+    async fn unowned(&self, permit: Permit) -> Result<Unowned, Error>;
     /// Reads the configuration again.
     async fn reload(&self, permit: Permit) -> Result<Reloaded, Error>;
     /// Begins to go down; answers how long it takes at most.
@@ -138,6 +157,26 @@ impl Service for NodeService {
             });
         Ok(Response::new(wire::GetConfigResponse {
             values: values.collect(),
+        }))
+    }
+
+    async fn list_unowned(
+        &self,
+        request: Request<wire::ListUnownedRequest>,
+    ) -> Answer<wire::ListUnownedResponse> {
+        let permit = self.permit(&request, action::LIST_UNOWNED).await?;
+        let unowned = self.port.unowned(permit).await.map_err(to_status)?;
+        let processes = unowned
+            .processes
+            .into_iter()
+            .map(|it| wire::UnownedProcess {
+                pid: it.pid,
+                cgroup: it.cgroup,
+                command: it.command,
+            });
+        Ok(Response::new(wire::ListUnownedResponse {
+            processes: processes.collect(),
+            truncated: unowned.truncated,
         }))
     }
 

@@ -247,6 +247,7 @@ async fn what_runs_beside_has_what_the_main_process_has_and_ends_with_it() {
         < 2
     {
         assert!(begun.elapsed() < SOON, "nothing runs beside");
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
     // PID 1 of a namespace gets only the signals that it has handlers for; a stop kills it.
     let stop = wire::StopRequest {

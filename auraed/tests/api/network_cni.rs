@@ -2,7 +2,6 @@
 //! Networks of CNI on a real node: Debian's plugins give pods interfaces and get them back, and
 //! what plugins had begun when the daemon died is taken back by the next one.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -49,12 +48,7 @@ impl Place {
              echo $CNI_COMMAND >>{}\n{script}\n",
             self.path("calls").display()
         );
-        let path = self.path("bin").join(name);
-        // Beside and copied: a file that another thread's child holds open can't be run.
-        let beside = path.with_extension("new");
-        std::fs::write(&beside, text).unwrap();
-        std::fs::set_permissions(&beside, PermissionsExt::from_mode(0o755)).unwrap();
-        std::fs::copy(&beside, &path).unwrap();
+        testkit::program(&self.path("bin").join(name), &text).unwrap();
     }
 
     fn calls(&self) -> Vec<String> {

@@ -15,8 +15,8 @@ use tokio::io::AsyncReadExt;
 
 use crate::caller::Person;
 
-/// How long a node may take to open its API.
-const TIMEOUT: Duration = Duration::from_secs(20);
+/// How long a node may take to open its API, or to end.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) struct TestNode {
     folder: TempDir,
@@ -321,7 +321,7 @@ fn command(folder: &Path, cgroup: &str) -> Command {
 
 /// Has it end as a service manager would; its exit status, `None` where it took a kill.
 pub(crate) fn end(process: &mut Child) -> Option<i32> {
-    let status = testkit::exec::end(process, Duration::from_secs(15)).unwrap();
+    let status = testkit::exec::end(process, TIMEOUT).unwrap();
     status.and_then(|status| status.code())
 }
 

@@ -63,8 +63,10 @@ async fn a_container_that_is_added_sees_the_pod_and_its_target_and_changes_neith
     run(&mia, "web", spec(vec![app]), WaitFor::Ready)
         .await
         .unwrap();
-    let look = "/bin/busybox wget -qO- http://localhost:8080/page; cat /data/of-image
-        /bin/busybox ps; /bin/busybox sleep 900";
+    // The pod is ready when its program runs; that listens a moment later.
+    let look = "until /bin/busybox wget -qO- http://localhost:8080/page 2>/dev/null
+        do /bin/busybox sleep 1; done
+        cat /data/of-image; /bin/busybox ps; /bin/busybox sleep 900";
     let look = wire::Container {
         image: IMAGE.to_owned(),
         mounts: Vec::new(),

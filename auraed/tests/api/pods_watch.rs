@@ -2,13 +2,14 @@
 //! Watching pods on a real node: a snapshot, changes, a place to go on from; each tenant its own.
 
 use api::pod::v0 as wire;
+use api::runtime::v0 as runtime;
 use tonic::Streaming;
 use wire::WaitFor;
 use wire::watch_event::Type;
 
 use crate::caller::Person;
 use crate::node::TestNode;
-use crate::pods::{SOON, container, pods, remove, run, spec};
+use crate::pods::{SOON, at, container, people, pods, remove, run, spec};
 
 async fn watch(person: &Person, resume_token: &str) -> Streaming<wire::WatchEvent> {
     let request = wire::WatchRequest {
@@ -98,5 +99,29 @@ async fn every_change_of_a_pod_is_told_to_its_tenant_and_from_where_one_was() {
     let told = eves.message().await;
     assert!(!matches!(told, Ok(Some(_))), "{told:?}");
     remove(&mia, "web", true).await.unwrap();
+    node.stop();
+}
+
+#[tokio::test]
+async fn who_was_told_that_a_pod_s_cell_is_removed_is_shown_no_pod() {
+    let Some(node) = TestNode::start() else {
+        return;
+    };
+    let (_, ann) = people(&node).await;
+    for round in 0..5 {
+        let lasting = spec(vec![container("app", "while :; do sleep 1; done")]);
+        run(&ann, "web", lasting, WaitFor::Ready).await.unwrap();
+        let request = runtime::RemoveRequest {
+            r#ref: at("web"),
+            recursive: true,
+            force: true,
+        };
+        ann.node.runtime().remove(request).await.unwrap();
+        let list = pods(&ann).list(wire::ListRequest::default()).await;
+        assert_eq!(list.unwrap().into_inner().pods, [], "in round {round}");
+        let mut events = watch(&ann, "").await;
+        let first = next(&mut events).await;
+        assert_eq!(first.r#type(), Type::SnapshotEnd, "in round {round}");
+    }
     node.stop();
 }

@@ -299,7 +299,10 @@ async fn a_service_that_never_takes_its_connections_fails_its_socket() {
         return;
     };
     let administrator = machine.node.administrator().await;
-    for (name, limits) in [("often", "StartLimitIntervalSec=0"), ("start", "")] {
+    for (name, limits) in [
+        ("often", "StartLimitIntervalSec=0"),
+        ("start", "StartLimitIntervalSec=10min"),
+    ] {
         let path = machine.at(name);
         machine.unit(
             &format!("{name}.socket"),
@@ -437,30 +440,31 @@ async fn a_path_that_comes_or_changes_starts_its_unit_also_over_daemons() {
         }
         machine.out()
     };
-    // Made beside and moved in, as a spool is filled: whole.
-    let put = |text: &str| {
+    // Made beside and moved in, as a spool is filled: whole, and by one change.
+    let put = |text: &str, to: &Path| {
         std::fs::write(machine.at("beside"), text).unwrap();
-        std::fs::rename(machine.at("beside"), spool.join("job")).unwrap();
+        std::fs::rename(machine.at("beside"), to).unwrap();
     };
+    let job = spool.join("job");
     let begun = Instant::now();
     while !spool.exists() {
         assert!(begun.elapsed() < PATIENCE, "MakeDirectory=");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    put("one\n");
+    put("one\n", &job);
     assert_eq!(told(1), ["one"]);
     until(&administrator, "spool.path", "waiting", |it| {
         it.sub == "waiting"
     })
     .await;
-    std::fs::write(&file, "x").unwrap();
+    put("x", &file);
     assert_eq!(told(2), ["one", "changed"]);
     until(&administrator, "config.path", "waiting", |it| {
         it.sub == "waiting"
     })
     .await;
     // What comes while no daemon looks is found by the next one.
-    put("two\n");
+    put("two\n", &job);
     machine.node.kill_daemon();
     let out = |machine: &Machine| machine.out().len();
     let administrator = machine.node.administrator().await;

@@ -752,6 +752,11 @@ pub(crate) const ROWS: &[Row] = &[
         true,
     ),
     node_wide(
+        "node.ListUnowned",
+        |_| node::ListUnownedRequest {}.encode_to_vec(),
+        true,
+    ),
+    node_wide(
         "node.Reload",
         |_| node::ReloadRequest {}.encode_to_vec(),
         true,

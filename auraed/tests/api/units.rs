@@ -180,7 +180,7 @@ async fn units_start_in_their_order_with_what_they_need_and_stop_in_the_other() 
          [Service]\nExecStartPre=/bin/sh -c 'echo pre >> OUT'\n\
          ExecStart=/bin/sh -c 'echo web $A $B >> OUT; exec sleep 1000'\n\
          Environment=A=one\nEnvironmentFile=-OUT.env\n\
-         ExecStartPost=/bin/sh -c 'sleep 0.5; echo post >> OUT'\n\
+         ExecStartPost=/bin/sh -c 'until grep -q ^web OUT; do sleep 0.1; done; echo post >> OUT'\n\
          ExecReload=/bin/sh -c 'echo reload $MAINPID >> OUT'\n\
          ExecStop=/bin/sh -c 'echo stop >> OUT'\n\
          ExecStopPost=/bin/sh -c 'echo after $SERVICE_RESULT >> OUT'\n",
@@ -341,8 +341,9 @@ async fn what_a_stop_reaches_and_leaves_is_what_kill_mode_says() {
         return;
     };
     let administrator = machine.node.administrator().await;
-    // The main process ends by its signal; what it has started ignores that.
-    let script = "trap \"\" TERM; sleep 1000 & echo $! > OUT.left; trap - TERM; exec sleep 1000";
+    // The main process ends by its signal; what it has started ignores that. Both hold once it
+    // writes.
+    let script = "trap \"\" TERM; sleep 1000 & trap - TERM; echo $! > OUT.left; exec sleep 1000";
     for (mode, stays) in [
         ("control-group", false),
         ("mixed", false),
@@ -490,6 +491,16 @@ async fn a_service_says_that_it_is_ready_and_lives_and_no_stranger_does_so_for_i
     machine.node.stop();
 }
 
+/// A service runs from its exec on, and writes a moment later.
+pub(crate) async fn written(machine: &Machine, lines: &[&str]) {
+    let begun = Instant::now();
+    while machine.out().len() < lines.len() {
+        assert!(begun.elapsed() < SOON, "{:?}", machine.out());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(machine.out(), lines);
+}
+
 #[tokio::test]
 async fn a_job_goes_on_under_the_next_daemon() {
     let Some(mut machine) = Machine::start() else {
@@ -518,7 +529,7 @@ async fn a_job_goes_on_under_the_next_daemon() {
     machine.node.kill_daemon();
     let administrator = machine.node.administrator().await;
     until(&administrator, "second", "up", |it| it.sub == "running").await;
-    assert_eq!(machine.out(), ["first", "second"]);
+    written(&machine, &["first", "second"]).await;
     // A restart that is at its stop starts again.
     let asked = units(&administrator).restart_unit(unwaited("first")).await;
     asked.unwrap();
@@ -529,10 +540,8 @@ async fn a_job_goes_on_under_the_next_daemon() {
         it.sub == "running" && it.activation == 2
     })
     .await;
-    assert_eq!(
-        machine.out(),
-        ["first", "second", "down", "first", "second"]
-    );
+    let all = ["first", "second", "down", "first", "second"];
+    written(&machine, &all).await;
     machine.node.stop();
 }
 

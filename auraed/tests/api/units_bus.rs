@@ -517,3 +517,44 @@ async fn a_scope_has_the_processes_that_it_was_given_and_outlives_the_daemon() {
     });
     machine.node.stop();
 }
+
+/// A client subscribes once. `systemctl start --wait` hears of its unit's end, though the daemon
+/// that it has subscribed at is dead by then.
+#[tokio::test]
+async fn who_has_subscribed_is_told_by_the_next_daemon() {
+    let Some(bus) = Bus::start("subscribers") else {
+        return;
+    };
+    let Some(mut machine) = bus.node() else {
+        return;
+    };
+    machine.service("long.service", "ExecStart=/bin/sleep 1000");
+    let address = format!("unix:path={}/bus", bus.folder.display());
+    // It asks whether the machine was booted by systemd.
+    let script = "mount -t tmpfs tmpfs /run && mkdir -p /run/systemd/system && \
+                  exec /usr/bin/systemctl start --wait long.service";
+    let mut waiting = Command::new("unshare")
+        .env("SYSTEMCTL_FORCE_BUS", "1")
+        .env("DBUS_SYSTEM_BUS_ADDRESS", address)
+        .args(["--mount", "sh", "-c", script])
+        .spawn()
+        .unwrap();
+    let one = format!("{NAME}.Unit");
+    let unit = format!("{MANAGER}/unit/long_2eservice");
+    let is = |wanted: &str| {
+        let state = bus.property(&unit, &one, "SubState").ok()?;
+        (state == format!("s \"{wanted}\"")).then_some(())
+    };
+    soon("the service", || is("running"));
+    // It waits for the end, which needs a subscription.
+    assert!(waiting.try_wait().unwrap().is_none());
+    machine.node.kill_daemon();
+    soon("the next daemon", || is("running"));
+    assert!(waiting.try_wait().unwrap().is_none());
+    bus.call(&["KillUnit", "ssi", "long.service", "all", "15"])
+        .unwrap();
+    let waiting = std::cell::RefCell::new(waiting);
+    let ended = soon("its client", || waiting.borrow_mut().try_wait().unwrap());
+    assert!(ended.success(), "{ended}");
+    machine.node.stop();
+}

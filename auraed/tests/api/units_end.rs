@@ -2,7 +2,7 @@
 //! What a machine needs of units: mounts, and a node that goes down, whose units stop in the
 //! reverse of their order, each with its commands and within its own time.
 
-use crate::units::{Machine, start, stop, until};
+use crate::units::{Machine, job, of, start, state, status, stop, units, until, written};
 
 #[tokio::test]
 async fn units_stop_in_the_reverse_of_their_order_when_the_node_goes_down() {
@@ -75,6 +75,8 @@ async fn mounts_are_units_whoever_mounts_them() {
     .await;
     let mount = until(&administrator, &name, "mounted", |it| it.sub == "mounted").await;
     assert_eq!(mount.active, "active");
+    // What needs it has looked, and holds it no more.
+    written(&machine, &["tmpfs"]).await;
     let run = |program: &str, words: &[&str]| {
         let status = std::process::Command::new(program).args(words).status();
         assert!(status.unwrap().success(), "{program} {words:?}");
@@ -117,4 +119,38 @@ impl Drop for Unmount {
 fn units_name(path: &str) -> String {
     let escaped = path.trim_matches('/').replace('-', "\\x2d");
     format!("{}.mount", escaped.replace('/', "-"))
+}
+
+#[tokio::test]
+async fn what_ends_an_activation_never_reaches_the_next_one() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    let administrator = machine.node.administrator().await;
+    // Ended by its own command, and by signals.
+    machine.unit(
+        "once.service",
+        "[Unit]\nStartLimitIntervalSec=0\n\
+         [Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/sleep 0.05\n\
+         ExecStop=/bin/true\n",
+    );
+    machine.unit(
+        "long.service",
+        "[Unit]\nStartLimitIntervalSec=0\n[Service]\nExecStart=/bin/sleep 1000\n",
+    );
+    for name in ["once", "long"] {
+        start(&administrator, name).await;
+    }
+    for round in 0..20 {
+        for name in ["once", "long"] {
+            let restarted = units(&administrator).restart_unit(job(name)).await;
+            let restarted = restarted.unwrap().into_inner();
+            assert_eq!(restarted.result, "done", "{name} in round {round}");
+        }
+    }
+    let once = state(&administrator, "once").await;
+    assert_eq!(once, of(("active", "exited", "success")));
+    let long = status(&administrator, "long").await;
+    assert_eq!((&*long.sub, long.activation), ("running", 21));
+    machine.node.stop();
 }

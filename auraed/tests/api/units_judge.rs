@@ -100,6 +100,9 @@ fn skipped(name: &str, text: &str) -> Option<&'static str> {
             Some("another machine's kernel")
         }
         "exec-cpuaffinity3" if !cpu(2) => Some("the machine has two processors"),
+        "exec-oomscoreadjust-negative" if !may_lower_score() => {
+            Some("the machine keeps scores of the OOM killer from being lowered")
+        }
         _ if text.contains("capsh") && !there("/sbin/capsh") => Some("capsh is not installed"),
         _ if text.contains("python3") && !there("/usr/bin/python3") => {
             Some("python3 is not installed")
@@ -107,6 +110,15 @@ fn skipped(name: &str, text: &str) -> Option<&'static str> {
         "exec-specifier@" => Some("a template; its instance is run"),
         _ => None,
     }
+}
+
+fn may_lower_score() -> bool {
+    let script = "echo -100 > /proc/self/oom_score_adj";
+    let tried = std::process::Command::new("sh")
+        .args(["-c", script])
+        .stderr(std::process::Stdio::null())
+        .status();
+    tried.is_ok_and(|it| it.success())
 }
 
 /// What a unit is given before it runs.

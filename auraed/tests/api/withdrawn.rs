@@ -5,15 +5,20 @@
 use std::pin::Pin;
 use std::time::Duration;
 
+use api::action::ACTIONS;
 use api::identity::v0 as identity;
 use api::observe::v0 as observe;
+use api::pod::v0 as pod;
 use api::runtime::v0 as wire;
+use api::schedule::v0 as schedule;
 use api::status::{Reason, from_status};
 use tonic::Status;
 
 use crate::caller::Person;
 use crate::node::TestNode;
+use crate::pods;
 use crate::requests::{cell, program};
+use crate::schedule::schedules;
 use crate::table::Whom::Owner;
 use crate::table::at;
 
@@ -32,7 +37,16 @@ const STREAMS: &[(&str, Open)] = &[
     ("runtime.RunExecutable", run),
     ("observe.Logs", logs),
     ("observe.WatchUsage", watch_usage),
+    ("observe.Journal", journal),
+    ("pod.Watch", watch_pods),
+    ("schedule.Watch", watch_schedules),
 ];
+
+/// Those that take an administrator, or a pod: each has a story of its own.
+const APART: &[&str] = &["identity.Audit", "pod.Dial"];
+
+/// Streams that end by themselves, when the image is there, or was sent.
+const ENDING: &[&str] = &["image.Pull", "image.Push", "image.Export"];
 
 /// Reads a stream to its end, which must be an error.
 macro_rules! end_of {
@@ -109,6 +123,40 @@ fn watch_usage(ann: Person, _: String) -> Ended {
     Box::pin(async move { end_of!(ann.node.observe().watch_usage(request).await) })
 }
 
+fn journal(ann: Person, _: String) -> Ended {
+    let request = observe::JournalRequest {
+        follow: true,
+        ..Default::default()
+    };
+    Box::pin(async move { end_of!(ann.node.observe().journal(request).await) })
+}
+
+fn watch_pods(ann: Person, _: String) -> Ended {
+    let request = pod::WatchRequest::default();
+    Box::pin(async move { end_of!(pods::pods(&ann).watch(request).await) })
+}
+
+fn watch_schedules(ann: Person, _: String) -> Ended {
+    let request = schedule::WatchRequest::default();
+    Box::pin(async move { end_of!(schedules(&ann).watch(request).await) })
+}
+
+/// A connection on which nothing is sent.
+fn dial(ops: Person, _: String) -> Ended {
+    let start = pod::DialStart {
+        r#ref: pods::at("web"),
+        port: 80,
+    };
+    let first = pod::DialRequest {
+        message: Some(pod::dial_request::Message::Start(start)),
+    };
+    let asked = tokio_stream::StreamExt::chain(
+        tokio_stream::iter([first]),
+        tokio_stream::pending::<pod::DialRequest>(),
+    );
+    Box::pin(async move { end_of!(pods::pods(&ops).dial(asked).await) })
+}
+
 fn audit(ops: Person, _: String) -> Ended {
     let request = identity::AuditRequest {
         follow: true,
@@ -127,13 +175,42 @@ fn denial(tenant: &str, user: &str, action: &str) -> identity::DenyRequest {
     }
 }
 
+/// The journal is an administrator's to give.
+fn may_read_the_journal() -> identity::AllowRequest {
+    identity::AllowRequest {
+        tenant: "acme".into(),
+        user: "ann".into(),
+        action: "observe.Journal".into(),
+        ..Default::default()
+    }
+}
+
+#[test]
+fn every_stream_ends_by_itself_or_is_opened_here() {
+    for action in ACTIONS.iter().filter(|action| action.server_streams) {
+        let opened = STREAMS.iter().map(|(name, _)| name);
+        let known = opened.chain(APART).chain(ENDING);
+        let rows = known.filter(|name| **name == action.name).count();
+        assert_eq!(rows, 1, "{} must be opened here, or end", action.name);
+    }
+}
+
 #[tokio::test]
 async fn a_stream_ends_within_a_second_of_its_permission() {
-    let Some(node) = TestNode::start() else {
+    // Without its sockets the node has no journal to follow.
+    let sockets = tempfile::tempdir().unwrap();
+    let folder = format!("journal.folder={}", sockets.path().display());
+    let settings = [
+        "cell_network.enabled=false",
+        "journal.enabled=true",
+        &folder,
+    ];
+    let Some(node) = TestNode::start_with(&settings) else {
         return;
     };
     let administrator = node.administrator().await;
     let ann = administrator.introduce(&node, "acme", "ann", None).await;
+    administrator.allow(may_read_the_journal()).await;
     let mut runtime = ann.node.runtime();
     let cell = cell(Owner, "web", wire::CellSpec::default());
     runtime.run_cell(cell).await.unwrap();
@@ -167,6 +244,32 @@ async fn a_follower_of_the_audit_ends_with_its_permission() {
         .await;
     // Every tenant's audit is no single tenant's: the denial narrows what is shown.
     ends("identity.Audit", ended).await;
+    node.stop();
+}
+
+#[tokio::test]
+async fn a_connection_to_a_pod_ends_with_its_permission() {
+    let Some(node) = TestNode::start() else {
+        return;
+    };
+    let administrator = node.administrator().await;
+    let ops = administrator.introduce_administrator(&node, "ops").await;
+    let mut server = pods::container("app", "exec /bin/busybox httpd -f -p 80 -h /mnt");
+    server.readiness = Some(pod::Probe {
+        ask: Some(pod::probe::Ask::Tcp(pod::TcpAction { port: 80 })),
+        period: Some(pods::seconds(1)),
+        ..Default::default()
+    });
+    let spec = pods::spec(vec![server]);
+    pods::run(&ops, "web", spec, pod::WaitFor::Ready)
+        .await
+        .unwrap();
+    let ended = tokio::spawn(dial(ops, String::new()));
+    still_open("pod.Dial", &ended).await;
+    administrator
+        .deny(denial("system", "ops", "pod.Dial"))
+        .await;
+    ends("pod.Dial", ended).await;
     node.stop();
 }
 

@@ -15,15 +15,17 @@ use kernel::seqpacket;
 use model::lifecycle::State;
 use rustix::io::Errno;
 
-use crate::client::{Ask, refusal, run};
+use crate::client::{Answer, Ask, refusal, run};
 use crate::host::Node;
 use crate::liars::{Liar, say};
-use crate::stories::sh;
+use crate::stories::{sh, wait_until};
 
 /// How long these daemons wait for a cell-init.
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// The bounds that a stop then has: that, what an init has to end after it, and a slow host.
 const BOUND: Duration = Duration::from_secs(15);
+/// How long those wait that have an answer to come: a stop that waits for it passes its bound.
+const PATIENT: Duration = Duration::from_secs(20);
 
 /// A packet as it is, with its descriptors; `None` at the end.
 fn take(from: &OwnedFd) -> Option<(Vec<u8>, Vec<OwnedFd>)> {
@@ -88,7 +90,7 @@ fn forgetful(daemon: OwnedFd, init: OwnedFd) {
     });
 }
 
-/// Hands on everything; what comes after the first start only once the daemon's timeout has passed.
+/// Hands on everything; from the first start on only once the daemon's timeout has passed.
 fn late_once(daemon: OwnedFd, init: OwnedFd) {
     let (daemon, init) = (Arc::new(daemon), Arc::new(init));
     let (to, from) = (daemon.clone(), init.clone());
@@ -98,7 +100,7 @@ fn late_once(daemon: OwnedFd, init: OwnedFd) {
             if let Ok(CellEvent::Started { .. }) = CellEvent::decode(&said.0)
                 && !std::mem::replace(&mut late, true)
             {
-                std::thread::sleep(TIMEOUT + Duration::from_secs(1));
+                std::thread::sleep(PATIENT + Duration::from_secs(1));
             }
             if give(&to, &said).is_none() {
                 return;
@@ -111,14 +113,15 @@ fn late_once(daemon: OwnedFd, init: OwnedFd) {
 /// What a go-between does once the handshake is handed on.
 type Role = fn(OwnedFd, OwnedFd);
 
-/// Makes these cells, and has the next daemon find go-betweens in place of their inits.
-fn between(node: &Node, cells: &[(&str, Role)]) {
+/// Makes these cells, and has the next daemon, which waits so long for an init, find go-betweens in
+/// place of theirs.
+fn between(node: &Node, timeout: Duration, cells: &[(&str, Role)]) {
     let mut daemon = node.client();
     let uids: Vec<_> = cells
         .iter()
         .map(|(name, _)| daemon.cell(name).meta.uid)
         .collect();
-    std::fs::write(node.dir().join("timeout"), TIMEOUT.as_millis().to_string()).unwrap();
+    std::fs::write(node.dir().join("timeout"), timeout.as_millis().to_string()).unwrap();
     node.kill_daemon_while(|| {
         for (uid, (_, role)) in uids.into_iter().zip(cells) {
             let (liar, role) = (Liar::of(node, uid), *role);
@@ -134,6 +137,7 @@ pub(crate) fn a_cell_init_that_says_nothing_is_lost(name: &str) {
     let node = Node::start(name);
     between(
         &node,
+        TIMEOUT,
         &[
             ("mute", mute),
             ("asked", mute),
@@ -164,25 +168,29 @@ pub(crate) fn a_cell_init_that_says_nothing_is_lost(name: &str) {
 
 pub(crate) fn a_start_that_takes_too_long_is_given_up_alone(name: &str) {
     let node = Node::start(name);
-    between(&node, &[("web", late_once)]);
+    between(&node, PATIENT, &[("web", late_once)]);
     let mut daemon = node.client();
     let (reason, errno) = refusal(daemon.ask(run("web/slow", &["/bin/sleep", "1000"], false)));
     assert_eq!(errno, Some(Errno::TIMEDOUT.raw_os_error()), "{reason}");
-    // The answer comes, and the end of what was given up.
-    std::thread::sleep(Duration::from_secs(2));
     assert_eq!(daemon.get("web").state(), State::Running);
+    // What is held back comes before the answer to this: that of what was given up.
     let ended = daemon.run("web/job", &sh("exit 5"));
     assert_eq!(ended.exit.unwrap().how, model::exit::How::Code(5));
-    // Its name is free, and nothing of it is in the way of the cell's end.
-    daemon.start("web/slow", &["/bin/sleep", "1000"]);
+    assert_eq!(daemon.get("web").state(), State::Running);
+    // Its name is free once its processes have died, and nothing of it is in the way of the cell's
+    // end.
+    wait_until("its name is free", || {
+        let again = daemon.ask(run("web/slow", &["/bin/sleep", "1000"], false));
+        matches!(again, Answer::Object(_))
+    });
     let begun = Instant::now();
     assert!(daemon.stop("web", Some(0)).state().is_final());
-    assert!(begun.elapsed() < TIMEOUT, "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < BOUND, "{:?}", begun.elapsed());
 }
 
 pub(crate) fn a_refused_freeze_changes_nothing(name: &str) {
     let node = Node::start(name);
-    between(&node, &[("web", forgetful)]);
+    between(&node, PATIENT, &[("web", forgetful)]);
     let mut daemon = node.client();
     let freeze = || Ask::Freeze {
         path: "web".into(),

@@ -127,15 +127,7 @@ impl Error {
     /// itself.
     pub fn hint(&self) -> Option<String> {
         let text = match self {
-            Self::NoSocket { .. } | Self::ConnectionRefused { .. } if !has_systemd() => {
-                "start the daemon (auraed &; as PID 1 it comes back by itself, in a moment), or name \
-                 another node with --node; `aurae config get-contexts` lists those that are \
-                 configured"
-            }
-            Self::NoSocket { .. } | Self::ConnectionRefused { .. } => {
-                "start the daemon (systemctl start auraed), or name another node with --node; \
-                 `aurae config get-contexts` lists those that are configured"
-            }
+            Self::NoSocket { .. } | Self::ConnectionRefused { .. } => start_hint(&first_process()),
             Self::PermissionDenied { .. } => "become root, or ask for the socket's group",
             Self::Handshake { alert, .. } => return alert.map(handshake_hint).map(str::to_owned),
             Self::UntrustedNode { .. } => {
@@ -191,7 +183,38 @@ fn handshake_hint(alert: &'static str) -> &'static str {
     }
 }
 
-/// As sd_booted(3) looks for it. Without it there is no systemctl to hint at.
-fn has_systemd() -> bool {
-    Path::new("/run/systemd/system").is_dir()
+/// The name of PID 1's program; empty where it can't be read.
+fn first_process() -> String {
+    std::fs::read_to_string("/proc/1/comm").unwrap_or_default()
+}
+
+/// How the daemon is started, by the name of PID 1's program. The folder that sd_booted(3) looks
+/// for says nothing: where auraed is PID 1, it makes that folder itself.
+fn start_hint(first: &str) -> &'static str {
+    match first.trim_end() {
+        "systemd" => {
+            "start the daemon (systemctl start auraed), or name another node with --node; \
+             `aurae config get-contexts` lists those that are configured"
+        }
+        _ => {
+            "start the daemon (auraed &; as PID 1 it comes back by itself, in a moment), or name \
+             another node with --node; `aurae config get-contexts` lists those that are \
+             configured"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn systemctl_is_hinted_at_where_systemd_is_pid_1() {
+        assert!(start_hint("systemd\n").contains("systemctl start auraed"));
+        for first in ["auraed\n", "aurae-init\n", "sh\n", ""] {
+            let hint = start_hint(first);
+            assert!(!hint.contains("systemctl"), "{first:?}: {hint}");
+            assert!(hint.contains("auraed &"), "{first:?}: {hint}");
+        }
+    }
 }

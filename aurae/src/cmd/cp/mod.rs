@@ -11,7 +11,7 @@ use api::runtime::v0::{
     Executable, ExecutableSpec, Exit, LogPolicy, ObjectRef, RunExecutableRequest, WaitFor, exit,
 };
 
-use super::run::invent_name;
+use super::names::invent_name;
 use crate::failure::Failure;
 use crate::output::Progress;
 use crate::session::Session;

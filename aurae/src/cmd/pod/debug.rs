@@ -7,7 +7,7 @@ use api::pod::v0::{Container, DebugRequest};
 
 use super::pods;
 use crate::cmd;
-use crate::cmd::run::invent_name;
+use crate::cmd::names::invent_name;
 use crate::failure::Failure;
 use crate::output::{Progress, print_line};
 use crate::session::Session;

@@ -12,7 +12,7 @@ use prost_types::Timestamp;
 
 use super::schedules;
 use super::work::WorkFlags;
-use crate::cmd::run::invent_name;
+use crate::cmd::names::invent_name;
 use crate::failure::Failure;
 use crate::output::{OutputArgs, print_line, print_message};
 use crate::quantity::{parse_duration, parse_instant};

@@ -27,9 +27,7 @@ pub(crate) fn form(path: &str) -> Option<Form> {
 
 /// The program of a file of data. The data is in its text: a kept plan knows when it has changed.
 pub(crate) fn entry(root: &Root, path: &str, form: Form) -> Result<Entry, Failure> {
-    let bytes = root.bytes(path).map_err(unreadable)?;
-    let text = String::from_utf8(bytes)
-        .map_err(|problem| Failure::new(format!("{path} is not UTF-8: {problem}")))?;
+    let text = text(root, path)?;
     let quoted = serde_json::to_string(&text)
         .map_err(|problem| Failure::new(format!("{path} can't be read: {problem}")))?;
     Ok(Entry::Text {
@@ -37,6 +35,13 @@ pub(crate) fn entry(root: &Root, path: &str, form: Form) -> Result<Entry, Failur
         name: format!("{path} (as a program)"),
         text: program(&quoted, form)?,
     })
+}
+
+/// The data as it was written.
+pub(super) fn text(root: &Root, path: &str) -> Result<String, Failure> {
+    let bytes = root.bytes(path).map_err(unreadable)?;
+    String::from_utf8(bytes)
+        .map_err(|problem| Failure::new(format!("{path} is not UTF-8: {problem}")))
 }
 
 fn program(quoted: &str, form: Form) -> Result<String, Failure> {

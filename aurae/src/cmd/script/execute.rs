@@ -18,7 +18,7 @@ use language::prelude;
 use language::program::{Entry, Files};
 use language::stack;
 use script::host::{Mode, NodeHost, Output};
-use script::nodes::Nodes;
+use script::nodes::{Api, Nodes};
 use script::program::{LoadError, Loaded, Place};
 use script::protocol::{Limit, Module, Start, Thrown};
 use script::session::{Interrupter, Options, StartError, Starting};
@@ -30,6 +30,18 @@ use crate::failure::{BROKEN_PIPE, FAILED, FINDINGS, Failure, INTERRUPTED};
 use crate::global::{Global, ProgramArgs};
 use crate::output::{Style, clear, note};
 
+/// Where a program's output goes, and what is found about its types.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Telling {
+    /// As it says: to standard output or to standard error.
+    #[default]
+    Plain,
+    /// All of it to standard error: standard output is for something else.
+    Aside,
+    /// Nowhere but what stops it: it was told before.
+    Again,
+}
+
 /// A program and how to run it.
 #[derive(Debug)]
 pub(crate) struct Job {
@@ -39,7 +51,7 @@ pub(crate) struct Job {
     root: Option<PathBuf>,
     values: Option<PathBuf>,
     max_memory: Option<u64>,
-    aside: bool,
+    telling: Telling,
 }
 
 impl Job {
@@ -56,13 +68,12 @@ impl Job {
             root: options.root.clone(),
             values: options.values.clone(),
             max_memory: options.max_memory,
-            aside: false,
+            telling: Telling::Plain,
         }
     }
 
-    /// Its output goes to standard error: standard output is for something else.
-    pub(crate) fn printing_aside(self, aside: bool) -> Self {
-        Self { aside, ..self }
+    pub(crate) fn telling(self, telling: Telling) -> Self {
+        Self { telling, ..self }
     }
 
     fn is_plan(&self) -> bool {
@@ -106,11 +117,12 @@ impl Done {
 pub(crate) async fn execute(global: &Global, job: Job) -> Result<Done, Failure> {
     let style = Style::of(&std::io::stderr(), global.color);
     let mut evaluator = Starting::of_this_program().map_err(not_started)?;
-    let nodes = Arc::new(Nodes::new(
-        Config::load(&Config::default_path())?,
-        global.node.clone(),
-        global.tenant.clone(),
-    ));
+    let config = Config::load(&Config::default_path())?;
+    let nodes = Nodes::new(config, global.node.clone(), global.tenant.clone());
+    let nodes = Arc::new(match job.is_checked() {
+        true => nodes,
+        false => nodes.by_parts(),
+    });
     let done = |status| Done {
         status,
         nodes: Arc::clone(&nodes),
@@ -134,7 +146,7 @@ pub(crate) async fn execute(global: &Global, job: Job) -> Result<Done, Failure> 
     }
     let running = Arc::new(running);
     let printer = Arc::new(Printer {
-        aside: job.aside,
+        telling: job.telling,
         ..Printer::default()
     });
     let host = NodeHost::new(
@@ -202,7 +214,7 @@ async fn ready(
             return Ok(None);
         }
     };
-    if !loaded.warnings.is_empty() {
+    if !loaded.warnings.is_empty() && job.telling != Telling::Again {
         report::findings(&loaded.warnings, style);
     }
     let mut ready = Ready {
@@ -221,27 +233,34 @@ async fn ready(
 }
 
 /// A program that can be run.
-struct Read {
-    program: Loaded,
-    modules: Vec<Module>,
+pub(super) struct Read {
+    pub(super) program: Loaded,
+    pub(super) modules: Vec<Module>,
     /// What keeps it from nothing.
     warnings: Vec<Finding>,
     /// The type of its values, where a file is laid over them.
-    expected: Option<String>,
+    pub(super) expected: Option<String>,
 }
 
 /// Reads and compiles the program, on another thread. Otherwise what is wrong with its form; of one
 /// that is planned or applied, also with its types. Tells before it compiles where the entry itself
 /// speaks of a node.
-async fn load(job: &Job, tell: oneshot::Sender<()>) -> Result<Result<Read, Vec<Finding>>, Failure> {
+pub(super) async fn load(
+    job: &Job,
+    tell: oneshot::Sender<()>,
+) -> Result<Result<Read, Vec<Finding>>, Failure> {
     let (source, root) = (job.source.clone(), job.root.clone());
     let (plan, is_checked) = (job.is_plan(), job.is_checked());
     let takes_values = job.values.is_some();
     let load = move || {
         let (place, entry) = open(source, root.as_deref())?;
-        if speaks_of_a_node(&place, &entry) {
+        let spoken = spoken_of(&place, &entry);
+        if !spoken.is_empty() {
             // Who waits for it may have given up.
             let _ = tell.send(());
+        }
+        if !is_checked {
+            read_ahead(spoken);
         }
         match Loaded::load(place, entry, &prelude::globals(), Compile { plan }) {
             Ok((running, modules)) => {
@@ -276,13 +295,28 @@ async fn load(job: &Job, tell: oneshot::Sender<()>) -> Result<Result<Read, Vec<F
     loaded.await.map_err(broken)?
 }
 
-/// Whether a program's first module has the name of a subsystem in it, be it in a comment.
-fn speaks_of_a_node(place: &Place, entry: &Entry) -> bool {
+/// The subsystems whose names a program's first module has in it, be it in a comment.
+fn spoken_of(place: &Place, entry: &Entry) -> Vec<&'static str> {
     let text = match entry {
         Entry::Text { text, .. } => text.clone(),
         Entry::File(path) => place.text(path).unwrap_or_default(),
     };
-    subsystems().iter().any(|name| text.contains(name))
+    let mut spoken = subsystems();
+    spoken.retain(|name| text.contains(name));
+    spoken
+}
+
+/// Reads what their calls need of the API while the program is compiled. A call waits for its own;
+/// without a thread it reads it itself.
+fn read_ahead(subsystems: Vec<&'static str>) {
+    if !subsystems.is_empty() {
+        let read = move || {
+            subsystems
+                .iter()
+                .all(|name| Api::of_subsystem(name).is_ok())
+        };
+        let _ = std::thread::Builder::new().spawn(read);
+    }
 }
 
 /// The names by which a program calls a node.
@@ -345,14 +379,27 @@ async fn watch_interrupts(program: Interrupter) {
 #[derive(Debug, Default)]
 pub(crate) struct Printer {
     gone: Notify,
-    /// All of it goes to standard error.
-    aside: bool,
+    telling: Telling,
+}
+
+impl Printer {
+    /// One that shows nothing.
+    pub(super) fn silent() -> Self {
+        Self {
+            telling: Telling::Again,
+            ..Self::default()
+        }
+    }
 }
 
 impl Output for Printer {
     fn print(&self, error: bool, text: String) -> BoxFuture<'_, ()> {
-        let error = error || self.aside;
+        let error = error || self.telling == Telling::Aside;
+        let again = self.telling == Telling::Again;
         async move {
+            if again {
+                return;
+            }
             let written = tokio::task::spawn_blocking(move || write(error, &text)).await;
             match written {
                 Ok(Err(problem)) if problem.kind() == ErrorKind::BrokenPipe && !error => {

@@ -5,8 +5,11 @@
 pub(super) mod data;
 pub(super) mod entry;
 pub(super) mod execute;
+mod items;
+pub(super) mod offline;
 pub(super) mod report;
-mod values;
+mod told;
+pub(super) mod values;
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -64,24 +67,30 @@ pub(crate) async fn without_command(
     Ok(USAGE)
 }
 
-/// Reads the API's descriptors on a thread of its own where a program is likely to run: that takes
-/// as long as reading the command line, and everything that a program begins with needs them. What
-/// needs them waits for them; where there is no thread to be had it reads them itself.
+/// Reads the API's descriptors on a thread of its own where a program is likely to be planned or
+/// applied: that takes as long as reading the command line, and everything that it begins with
+/// needs them. What needs them waits for them; where there is no thread to be had it reads them
+/// itself. A program that is run needs a part of them, which its text says (`execute`).
 pub(crate) fn read_ahead(words: &[OsString]) {
     if likely(words) {
         let _ = std::thread::Builder::new().spawn(|| Schema::bare().is_ok());
     }
 }
 
-/// Whether one of the words is a program's.
+/// Whether the words are of a plan or an apply.
 fn likely(words: &[OsString]) -> bool {
     let mut words = words.iter().skip(1).filter_map(|word| word.to_str());
-    words.any(|word| word == "-" || word == "-e" || word.ends_with(".ts"))
+    words.any(|word| word == "plan" || word == "apply")
 }
 
 /// Whether a word names a program, and not a command that there isn't.
 pub(crate) fn is_program(word: &str) -> bool {
-    word == "-" || word.ends_with(".ts") || word.contains('/') || Path::new(word).is_file()
+    is_path(word) || Path::new(word).is_file()
+}
+
+/// Whether a word can be no command's name: it is a program's.
+pub(crate) fn is_path(word: &str) -> bool {
+    word == "-" || word.ends_with(".ts") || word.contains('/')
 }
 
 fn source_of(word: String) -> Source {
@@ -107,19 +116,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_api_is_read_ahead_of_programs_alone() {
+    fn the_whole_api_is_read_ahead_of_plans_and_applies_alone() {
         let likely = |line: &str| {
             let words: Vec<_> = line.split(' ').map(OsString::from).collect();
             super::likely(&words)
         };
-        let programs = [
-            "aurae a.ts",
-            "aurae --node n -",
-            "aurae -e 1",
-            "aurae apply b/c.ts",
-        ];
-        assert!(programs.into_iter().all(likely));
-        assert!(!["aurae", "aurae ps", "a.ts"].into_iter().any(likely));
+        let declaring = ["aurae plan a.ts", "aurae --node n apply b/c.ts"];
+        assert!(declaring.into_iter().all(likely));
+        let others = ["aurae", "aurae ps", "aurae a.ts", "plan"];
+        assert!(!others.into_iter().any(likely));
     }
 
     #[test]

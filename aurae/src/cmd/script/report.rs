@@ -36,7 +36,8 @@ pub(crate) fn thrown(thrown: &Thrown, running: &Loaded, style: Style) {
     }
 }
 
-fn sentence(thrown: &Thrown, message: &str) -> String {
+/// What an error says, after the name of its kind.
+pub(super) fn sentence(thrown: &Thrown, message: &str) -> String {
     if let Some(failure) = &thrown.failure {
         return of_call(failure);
     }
@@ -49,7 +50,7 @@ fn sentence(thrown: &Thrown, message: &str) -> String {
 }
 
 /// The call, what went wrong, the object and the field, each once.
-fn of_call(failure: &Failure) -> String {
+pub(super) fn of_call(failure: &Failure) -> String {
     let mut text = match &failure.method {
         Some(method) => format!("{method}: {}", failure.message),
         None => failure.message.clone(),
@@ -62,7 +63,8 @@ fn of_call(failure: &Failure) -> String {
     format!("{text} [{}]", failure.code)
 }
 
-fn help(thrown: &Thrown) -> Option<String> {
+/// What to do about it.
+pub(super) fn help(thrown: &Thrown) -> Option<String> {
     let hint = thrown.failure.as_ref().and_then(|one| one.hint.clone());
     hint.or_else(|| {
         let help = match thrown.limit? {

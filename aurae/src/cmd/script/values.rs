@@ -15,18 +15,26 @@ use crate::failure::Failure;
 pub(super) fn taken_by(program: &Loaded) -> Result<(), Failure> {
     match program.mentions(&["values(", "values<"]) {
         true => Ok(()),
-        false => Err(Failure::usage(
-            "--values is for a program that calls values()",
-        )),
+        false => Err(useless()),
     }
 }
 
-/// The file of `--values`; the evaluator alone looks into it.
+/// Why values that nothing reads are refused.
+pub(crate) fn useless() -> Failure {
+    Failure::usage("--values is for a program that calls values()")
+}
+
+/// The file of `--values` beside a program, which may be standard input itself.
 pub(super) fn read(file: &Path, source: &Source) -> Result<Values, Failure> {
-    if file == Path::new("-") {
-        if matches!(source, Source::Stdin) {
-            return Err(Failure::usage("standard input is the program already"));
-        }
+    if is_stdin(file) && matches!(source, Source::Stdin) {
+        return Err(Failure::usage("standard input is the program already"));
+    }
+    of_file(file)
+}
+
+/// The file of `--values`; the evaluator alone looks into it.
+pub(crate) fn of_file(file: &Path) -> Result<Values, Failure> {
+    if is_stdin(file) {
         let (name, text) = ("<stdin>".to_owned(), read_stdin()?);
         return Ok(as_written(name, text));
     }
@@ -35,6 +43,10 @@ pub(super) fn read(file: &Path, source: &Source) -> Result<Values, Failure> {
     let open = open.map_err(|problem| Failure::new(format!("can't read {name}: {problem}")))?;
     let text = read_bounded(open, &name)?;
     Ok(as_written(name, text))
+}
+
+fn is_stdin(file: &Path) -> bool {
+    file == Path::new("-")
 }
 
 fn as_written(name: String, text: String) -> Values {
