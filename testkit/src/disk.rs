@@ -21,8 +21,9 @@ use crate::exec;
 
 /// What the disk has beyond Debian's minimum: the demo's server, systemd and the container runtimes
 /// as references to measure against, and what stories look at a node with.
-const PACKAGES: &str = "busybox-static,cron,crun,curl,dbus,e2fsprogs,iproute2,iputils-ping,\
-    keyutils,kmod,libcap2-bin,nginx-light,openssh-server,procps,runc,strace,systemd-sysv";
+const PACKAGES: &str = "apparmor,busybox-static,cron,crun,curl,dbus,e2fsprogs,iproute2,\
+    iputils-ping,keyutils,kmod,libcap2-bin,nginx-light,openssh-server,procps,runc,strace,\
+    systemd-sysv";
 /// Apparent size; the file is sparse.
 const SIZE: &str = "4G";
 /// Copies kept beside each other; the least recently used go.
@@ -47,8 +48,9 @@ mke2fs -q -t ext4 -L aurae -E root_owner=0:0 -d "$1/mnt" "$2" "$3"
 
 /// What a disk has that is booted with its services: well-known servers
 /// that need no configuration, as their packages install them.
-const SERVICES: &str = "bash,busybox-static,chrony,cron,curl,dbus,e2fsprogs,iproute2,kmod,logrotate,\
-    mount,nginx-light,openssh-server,procps,rsyslog,systemd-sysv,udev";
+const SERVICES: &str = "bash,busybox-static,chrony,cron,curl,dbus,e2fsprogs,iproute2,kmod,\
+    libnss-systemd,libpam-systemd,logrotate,mount,nginx-light,openssh-client,openssh-server,passwd,\
+    procps,rsyslog,systemd-sysv,udev";
 
 /// The same as [`FINISH`], with what an installer would leave: an fstab, a swap file, links of the
 /// client's other names in front of the originals.

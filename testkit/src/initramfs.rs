@@ -19,8 +19,9 @@ use crate::kernel::Kernel;
 /// agent's channel.
 pub const MODULES: [&str; 4] = ["virtio_pci", "virtio_blk", "virtio_net", "virtio_console"];
 
-/// What a disk's units may ask of the kernel: automounts, an interface that comes and goes.
-const UNITS: [&str; 2] = ["autofs4", "dummy"];
+/// What a disk's units may ask of the kernel: automounts, an interface that comes and goes; and a
+/// watchdog without hardware, which counts once its device is opened.
+const UNITS: [&str; 3] = ["autofs4", "dummy", "softdog"];
 
 /// What the network of cells needs: the node has no modprobe that the kernel could call.
 pub const CELL_NETWORK: [&str; 17] = [

@@ -8,11 +8,12 @@
 //! so a story drives a node from outside.
 //!
 //! It knows nothing of Aurae's API and links none of its crates: it sees the node as a user does.
-//! Called by `xtask` and by the stories in `tests/`; [`skip`], [`how_much`], [`exec`] and
-//! [`stories`] are for the tests of any crate.
+//! Called by `xtask` and by the stories in `tests/`; [`skip`], [`how_much`], [`program`],
+//! [`exec`] and [`stories`] are for the tests of any crate.
 
 pub mod accel;
 pub mod agent;
+pub mod bed;
 pub mod cpio;
 pub mod deb;
 pub mod disk;
@@ -22,11 +23,13 @@ pub mod initramfs;
 pub mod kernel;
 pub mod machine;
 pub mod node;
+mod program;
 mod skip;
 mod soak;
 pub mod stories;
 pub mod tracer;
 pub mod watchdog;
 
+pub use program::program;
 pub use skip::skip;
 pub use soak::how_much;

@@ -12,6 +12,7 @@ pub(crate) const CHAPTER: Chapter = Chapter {
     options: || Options {
         reboots: true,
         off: "kill -PWR 1".into(),
+        append: "aurae.watchdog.timeout=40s".into(),
         ..Options::default()
     },
     stories: &[
@@ -42,6 +43,10 @@ pub(crate) const CHAPTER: Chapter = Chapter {
         Story {
             name: "a halted node stands still, and its disk is in order",
             tell: power::halt,
+        },
+        Story {
+            name: "a machine whose init stands still is started anew by its watchdog",
+            tell: power::watchdog,
         },
     ],
     at_the_end: power::by_sigpwr,
@@ -87,9 +92,9 @@ fn loopback_and_name(node: &mut Node) -> Result<()> {
 
 fn orphans_are_reaped(node: &mut Node) -> Result<()> {
     let script = "for i in $(seq 200); do (setsid true &) & done; wait
-        for try in $(seq 100); do
+        for try in $(seq 300); do
             grep -qs '^State:.Z' /proc/[0-9]*/status || exit 0
-            busybox usleep 50000
+            busybox usleep 200000
         done
         grep -l '^State:.Z' /proc/[0-9]*/status; exit 1";
     node.sh(script).map(drop)

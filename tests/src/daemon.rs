@@ -63,12 +63,13 @@ fn exits_are_kept(node: &mut Node) -> Result<()> {
     node.sh("aurae cell run ends")?;
     let script = "for i in $(seq 10); do \
         aurae run --cell ends --name e$i -d -- sh -c \"busybox usleep ${i}00000; exit $i\"; done; \
-        pkill -KILL -f '[s]erve --init-fd'; \
-        for i in $(seq 10); do test \"$(aurae wait ends/e$i)\" = $i || echo $i; done";
+        pkill -KILL -f '[s]erve --init-fd'; until aurae ps >/dev/null 2>&1; do sleep 0.1; done; \
+        for i in $(seq 10); do said=$(aurae wait ends/e$i 2>&1); \
+        test \"$said\" = $i || echo \"wrong: $i $said\"; done";
     let wrong = node.sh(script)?;
     let wrong: Vec<&str> = wrong
         .lines()
-        .filter(|line| line.parse::<u8>().is_ok())
+        .filter(|line| line.starts_with("wrong:"))
         .collect();
     ensure!(wrong.is_empty(), "not as it ended: {wrong:?}");
     node.sh("aurae rm -rf ends").map(drop)
@@ -80,7 +81,9 @@ fn logs_are_whole(node: &mut Node) -> Result<()> {
     node.sh(&format!(
         "aurae run --cell whole --name w -d -- sh -c '{print}'"
     ))?;
-    node.sh(&format!("for death in $(seq 10); do {DIE} || exit 1; done"))?;
+    for _death in 0..10 {
+        node.sh(DIE)?;
+    }
     node.sh("aurae wait whole/w && aurae logs whole/w > /tmp/whole")?;
     node.sh("seq 200000 | sed 's/^/line /' | cmp - /tmp/whole")?;
     node.sh("aurae rm -rf whole").map(drop)

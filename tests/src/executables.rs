@@ -55,6 +55,10 @@ pub(crate) const CHAPTER: Chapter = Chapter {
             tell: seccomp,
         },
         Story {
+            name: "a profile of AppArmor's confines what names it, and what isn't there is refused",
+            tell: apparmor,
+        },
+        Story {
             name: "stdin is handed over",
             tell: standard_input,
         },
@@ -145,7 +149,9 @@ fn descriptors(node: &mut Node) -> Result<()> {
 fn stop_the_tree(node: &mut Node) -> Result<()> {
     let script = "(sleep 98765 & sleep 98765) & sleep 98765";
     node.sh(&format!("aurae run --name forker -d -- sh -c '{script}'"))?;
-    node.sh("test $(pgrep -fxc 'sleep 98765') = 3 && aurae stop forker")?;
+    // Its shells may need a while for their forks.
+    node.sh("for try in $(seq 400); do \
+         test $(pgrep -fxc 'sleep 98765') = 3 && exec aurae stop forker; sleep 0.2; done; exit 1")?;
     let left = node.try_sh("pgrep -fx 'sleep 98765'")?;
     ensure!(
         left.status == 1,
@@ -279,6 +285,25 @@ fn seccomp(node: &mut Node) -> Result<()> {
     let denied = "aurae run --rm --seccomp-deny mkdir,mkdirat -- mkdir /tmp/x";
     let said = node.sh_fails(denied, 1)?;
     ensure!(said.contains("not permitted"), "mkdir said: {said}");
+    Ok(())
+}
+
+fn apparmor(node: &mut Node) -> Result<()> {
+    node.sh("mountpoint -q /sys/kernel/security || mount -t securityfs none /sys/kernel/security")?;
+    let rules = "profile story flags=(attach_disconnected) { file, deny /etc/hostname r, }";
+    node.sh(&format!(
+        "echo '{rules}' | apparmor_parser --skip-cache --replace"
+    ))?;
+    let run = "aurae run --rm --apparmor story --";
+    let label = node.sh(&format!("{run} cat /proc/self/attr/current"))?;
+    ensure!(label == "story (enforce)\n", "it is confined by {label:?}");
+    node.sh("aurae run --rm -- cat /etc/hostname")?;
+    node.sh_fails(&format!("{run} cat /etc/hostname"), 1)?;
+    let said = node.sh_fails("aurae run --rm --apparmor absent -- true", 125)?;
+    ensure!(
+        said.contains("no profile absent"),
+        "it doesn't name the profile: {said}"
+    );
     Ok(())
 }
 

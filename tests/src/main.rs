@@ -14,6 +14,7 @@ mod debian;
 mod executables;
 mod guide;
 mod language;
+mod logins;
 mod logs;
 mod package;
 mod power;
@@ -23,6 +24,8 @@ mod tenants;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use clap::Parser;
 use testkit::node::Bed;
@@ -42,19 +45,23 @@ struct Arguments {
     filter: Option<String>,
 }
 
+/// Those that take longest come first, so that none is left over at the end.
 const CHAPTERS: &[&Chapter] = &[
     &boot::CHAPTER,
-    &callers::CHAPTER,
+    &debian::CHAPTER,
     &tenants::CHAPTER,
-    &cells::CHAPTER,
     &executables::CHAPTER,
+    &cells::CHAPTER,
+    &language::CHAPTER,
+    &systemd::CHAPTER,
+    &daemon::CHAPTER,
     &guide::CHAPTER,
     &logs::CHAPTER,
-    &language::CHAPTER,
-    &daemon::CHAPTER,
-    &systemd::CHAPTER,
-    &debian::CHAPTER,
+    &callers::CHAPTER,
 ];
+
+/// So many nodes are up at the same time. A story waits for a third of its time.
+const NODES: usize = 2;
 
 /// Told where they are named alone: each boot is a minute's work of a translated processor
 /// (`./x soak deb`).
@@ -69,11 +76,25 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let mut tally = Tally::default();
     let filter = arguments.filter.as_deref().unwrap_or_default();
     let named = LONG.iter().filter(|it| filter.starts_with(it.name));
-    for chapter in CHAPTERS.iter().chain(named) {
-        tally.tell(&bed, chapter, filter);
-    }
+    let chapters = Mutex::new(CHAPTERS.iter().chain(named));
+    let next = || {
+        let mut chapters = chapters.lock().unwrap_or_else(PoisonError::into_inner);
+        chapters.next()
+    };
+    let tell = || {
+        let mut tally = Tally::default();
+        while let Some(chapter) = next() {
+            tally.tell(&bed, chapter, filter);
+        }
+        tally
+    };
+    let tally = thread::scope(|scope| {
+        let tellers: Vec<_> = (0..NODES).map(|_| scope.spawn(tell)).collect();
+        let told = tellers.into_iter().map(|teller| teller.join());
+        told.map(|told| told.unwrap_or_else(|_| Tally::broken_off()))
+            .fold(Tally::default(), Tally::with)
+    });
     tally.close()
 }

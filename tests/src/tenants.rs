@@ -72,6 +72,20 @@ fn quota(node: &Node, tenant: &str, name: &str) -> Result<(u64, u64)> {
     }
 }
 
+/// The [`quota`] of a busy tenant's rate: the mean since the last look, which a story before took,
+/// or nobody.
+fn rate(node: &Node, tenant: &str, name: &str) -> Result<(u64, u64)> {
+    let mut seen = quota(node, tenant, name);
+    for _ in 0..20 {
+        node.sh("busybox usleep 3000000")?;
+        seen = quota(node, tenant, name);
+        if seen.as_ref().is_ok_and(|(used, _)| *used > 0) {
+            break;
+        }
+    }
+    seen
+}
+
 /// Makes the users of both, where no story before has.
 fn people(node: &Node) -> Result<()> {
     node.sh(&format!("test -e /tmp/blue.toml && exit; {PEOPLE}"))
@@ -94,8 +108,8 @@ fn protected(node: &mut Node) -> Result<()> {
     let cell = "cat /sys/fs/cgroup/aurae/tenants/green/kept/memory.min";
     ensure!(bytes(node, cell)? == 8 << 20, "the cell's");
     node.sh("aurae tenant set green memory_min=0")?;
-    let lost = "for i in $(seq 100); do test $(cat /sys/fs/cgroup/aurae/memory.min) = 134217728 && \
-        exit 0; busybox usleep 50000; done; exit 1";
+    let lost = "for i in $(seq 400); do test $(cat /sys/fs/cgroup/aurae/memory.min) = 134217728 && \
+        exit 0; busybox usleep 200000; done; exit 1";
     node.sh(lost)?;
     let info = node.sh("aurae node info")?;
     let line = info.lines().find(|line| line.contains("reserve.memory"));
@@ -109,8 +123,8 @@ fn told_to_the_kernel(node: &mut Node) -> Result<()> {
     let group = "/sys/fs/cgroup/aurae/tenants/green";
     let is = |node: &mut Node, file: &str, value: &str| -> Result<()> {
         let look = format!(
-            "for i in $(seq 200); do test \"$(cat {group}/{file})\" = '{value}' && exit 0; \
-            busybox usleep 50000; done; cat {group}/{file}; exit 1"
+            "for i in $(seq 400); do test \"$(cat {group}/{file})\" = '{value}' && exit 0; \
+            busybox usleep 200000; done; cat {group}/{file}; exit 1"
         );
         node.sh(&look).map(drop)
     };
@@ -149,9 +163,9 @@ fn fork_bombs(node: &mut Node) -> Result<()> {
         let bomb = format!("aurae cell run {cell} && aurae run --cell {cell} -d -- sh -c '{BOMB}'");
         of(node, "red", &bomb)?;
     }
-    let full = "for i in $(seq 200); do \
+    let full = "for i in $(seq 400); do \
         test \"$(cat /sys/fs/cgroup/aurae/tenants/red/pids.current)\" -ge 590 && exit 0; \
-        busybox usleep 100000; done; exit 1";
+        busybox usleep 200000; done; exit 1";
     node.sh(full)?;
     let (used, limit) = quota(node, "red", "pids")?;
     ensure!(limit == 600 && used <= limit, "{used} of {limit}");
@@ -290,7 +304,7 @@ fn disks(node: &mut Node) -> Result<()> {
         red > 0 && blue >= 4 * red + (8 << 20),
         "red read {red} bytes, blue {blue}"
     );
-    let (used, limit) = quota(node, "red", "io_read_bytes")?;
+    let (used, limit) = rate(node, "red", "io_read_bytes")?;
     ensure!(
         limit == 64 << 10 && used > 0 && used < 4 * limit,
         "{used} of {limit}"
@@ -299,8 +313,8 @@ fn disks(node: &mut Node) -> Result<()> {
     ensure!(node.sh(&bounds)?.contains("rbps=65536"), "no bound");
     node.sh("aurae tenant set red io_read_bytes=default")?;
     let lifted = format!(
-        "for i in $(seq 200); do grep -q rbps=6 {groups}/red/io.max || exit 0; \
-        busybox usleep 50000; done; exit 1"
+        "for i in $(seq 400); do grep -q rbps=6 {groups}/red/io.max || exit 0; \
+        busybox usleep 200000; done; exit 1"
     );
     node.sh(&lifted)?;
     of(node, "red", "aurae rm -rf io")?;

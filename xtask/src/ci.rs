@@ -2,8 +2,10 @@
 //! `./x ci`: what `.ci/run` calls. Form first, since it is quick; the tests last.
 
 use std::process::{Command, ExitCode};
+use std::thread;
+use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use testkit::exec;
 
 use crate::{build, demo, test};
@@ -31,17 +33,32 @@ pub(crate) fn run() -> Result<ExitCode> {
             "warnings",
         ],
     )?;
-    println!("ci: licences, duplicates and sources of the dependencies");
-    deny()?;
-    println!("ci: the README's first command");
+    // While a node boots, a processor is idle.
+    let dependencies =
+        thread::spawn(|| timed("licences, duplicates and sources of the dependencies", deny));
     // It ends with an error, or has told all of its story.
-    demo::run()?;
-    test::run(&test::Test::everything())
+    timed("the README's first command", demo::run)?;
+    dependencies
+        .join()
+        .map_err(|_| anyhow!("the check of the dependencies broke off"))??;
+    timed("the README's second command", || {
+        test::run(&test::Test::everything())
+    })
 }
 
 fn step(what: &str, arguments: &[&str]) -> Result<()> {
+    timed(what, || {
+        exec::run(build::cargo().current_dir(build::root()?).args(arguments))
+    })
+}
+
+/// Says what is done and how long it took: the whole has a bound, and one must see what takes it.
+fn timed<T>(what: &str, act: impl FnOnce() -> Result<T>) -> Result<T> {
     println!("ci: {what}");
-    exec::run(build::cargo().current_dir(build::root()?).args(arguments))
+    let started = Instant::now();
+    let done = act();
+    println!("ci: {what}: {} s", started.elapsed().as_secs());
+    done
 }
 
 /// Runs cargo-deny, the machine's own or one installed below `target`.

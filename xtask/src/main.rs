@@ -37,7 +37,7 @@ enum Task {
     Demo,
     /// Boot a node: a shell on its console, or a script and its exit status
     Vm(vm::Vm),
-    /// Run the tests: every crate's own, then the stories on booted nodes
+    /// Run the tests: every crate's own, and the stories on booted nodes
     Test(test::Test),
     /// Measure a node against the bare kernel, systemd and container runtimes
     Bench(bench::Bench),

@@ -13,8 +13,12 @@ use testkit::exec;
 
 use crate::{build, test};
 
-/// Cases of each property that doesn't say how many it needs.
+/// Cases of each property, also of those that say how many an ordinary run has: the variable counts
+/// before what the source says.
 const CASES: &str = "5000";
+/// Cases that a property may turn down: one that turns down every second one passes the default,
+/// 1,024, with so many.
+const TURNED_DOWN: &str = "100000";
 
 /// A test binary, and which of its tests are long searches.
 struct Search {
@@ -33,6 +37,24 @@ const SEARCHES: &[Search] = &[
         name: "deaths",
         what: "a daemon that dies at any moment, seen by a cell-init",
         arguments: &["-p", "init", "--test", "inits", "--", "dies_at_any_moment"],
+    },
+    Search {
+        name: "containers",
+        what: "containers made and ended, and what starts beside one that hunts for it",
+        arguments: &[
+            "-p",
+            "init",
+            "--test",
+            "inits",
+            "--",
+            "containers_come_and_go",
+            "beside_can_not_be_traced",
+        ],
+    },
+    Search {
+        name: "network",
+        what: "the network's owner killed at any instant",
+        arguments: &["-p", "net", "--test", "host", "--", "killed_at_any_instant"],
     },
     Search {
         name: "kills",
@@ -69,9 +91,48 @@ const SEARCHES: &[Search] = &[
     },
     Search {
         name: "properties",
-        what: "properties of the pure crates",
-        arguments: &["-p", "model", "-p", "api", "-p", "language"],
+        what: "properties of every crate that has some",
+        arguments: PROPERTIES,
     },
+];
+
+/// The crates with properties, and where these are: in the crate itself, or in one of these tests.
+/// The other tests are no searches, or searches of their own, as is the kill in `observe`.
+const PROPERTIES: &[&str] = &[
+    "-p",
+    "api",
+    "-p",
+    "identity",
+    "-p",
+    "init",
+    "-p",
+    "kernel",
+    "-p",
+    "language",
+    "-p",
+    "model",
+    "-p",
+    "net",
+    "-p",
+    "observe",
+    "-p",
+    "runtime",
+    "-p",
+    "script",
+    "-p",
+    "tenants",
+    "-p",
+    "units",
+    "--lib",
+    "--test",
+    "conversions",
+    "--test",
+    "cron",
+    "--test",
+    "specs",
+    "--",
+    "--skip",
+    "killed_at_random",
 ];
 
 /// What a fuzz target needs beyond its name.
@@ -140,8 +201,8 @@ impl Target {
   ./x soak fuzz --minutes 60      every fuzz target for an hour; needs a nightly compiler
   ./x soak fuzz --minutes 60 --target program    one of them
 
-Searches: faults, deaths, kills, names, cycles, mover, layers, properties, deb, fuzz. A search that draws its moments
-prints a seed; AURAE_TEST_SEED=N draws the same ones again.")]
+Searches: faults, deaths, containers, network, kills, names, cycles, mover, layers, properties, deb,
+fuzz. A search that draws its moments prints a seed; AURAE_TEST_SEED=N draws the same ones again.")]
 pub(crate) struct Soak {
     /// Only the searches whose name holds this
     #[arg(default_value = "")]
@@ -168,7 +229,10 @@ pub(crate) fn run(soak: &Soak) -> Result<ExitCode> {
             .current_dir(build::root()?)
             .arg("test")
             .args(search.arguments);
-        cargo.env("AURAE_SOAK", "1").env("PROPTEST_CASES", CASES);
+        cargo
+            .env("AURAE_SOAK", "1")
+            .env("PROPTEST_CASES", CASES)
+            .env("PROPTEST_MAX_GLOBAL_REJECTS", TURNED_DOWN);
         if !told(search.name, search.what, &mut cargo) {
             failed.push(search.name);
         }

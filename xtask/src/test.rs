@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `./x test`: every crate's own tests, then the stories on real kernels.
+//! `./x test`: every crate's own tests, and the stories on real kernels.
 
-use std::process::{Command, ExitCode};
+use std::path::Path;
+use std::process::{Command, ExitCode, ExitStatus};
+use std::{fs, io};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
 use testkit::exec;
 
@@ -43,37 +45,65 @@ impl Test {
 /// Runs the command.
 pub(crate) fn run(test: &Test) -> Result<ExitCode> {
     if !test.stories {
-        println!("test: every crate's own (unit, property, host)");
-        let mut cargo = build::cargo();
-        cargo.current_dir(build::root()?).args([
-            "test",
-            "--workspace",
-            "--quiet",
-            "--no-fail-fast",
-        ]);
-        if rustix::process::geteuid().is_root() {
-            // Nothing passes that was never run (`testkit::skip`).
-            cargo.env("AURAE_NO_SKIP", "1");
-        }
-        exec::run(&mut cargo)?;
+        return everything();
     }
     let binaries = build::binaries(build::Profile::Dev)?;
-    if !test.stories {
-        editors::test(&binaries)?;
-        println!("test: stories on booted nodes");
+    let status = stories(&binaries)?.args(&test.filter).status()?;
+    Ok(exit(status))
+}
+
+/// Stories wait for a third of their time and tests of the API for nearly all of it, so they go on
+/// beside each other, once all is built; what the stories say comes at the end.
+fn everything() -> Result<ExitCode> {
+    println!("test: building");
+    let mut tests = own()?;
+    exec::run(own()?.arg("--no-run"))?;
+    let binaries = build::binaries(build::Profile::Dev)?;
+    let told = build::target()?.join("stories.log");
+    let log = fs::File::create(&told)?;
+    let mut stories = stories(&binaries)?
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        .spawn()
+        .context("the stories")?;
+    println!(
+        "test: stories on booted nodes have begun, see {}",
+        told.display()
+    );
+    println!("test: every crate's own (unit, property, host)");
+    let passed = exec::run(&mut tests).and_then(|()| editors::test(&binaries));
+    println!("test: stories on booted nodes");
+    let status = stories.wait()?;
+    io::copy(&mut fs::File::open(&told)?, &mut io::stdout())?;
+    passed.map(|()| exit(status))
+}
+
+/// The tests that cargo runs.
+fn own() -> Result<Command> {
+    let mut cargo = build::cargo();
+    cargo
+        .current_dir(build::root()?)
+        .args(["test", "--workspace", "--quiet", "--no-fail-fast"]);
+    if rustix::process::geteuid().is_root() {
+        // Nothing passes that was never run (`testkit::skip`).
+        cargo.env("AURAE_NO_SKIP", "1");
     }
+    Ok(cargo)
+}
+
+/// The teller of stories, built.
+fn stories(binaries: &Path) -> Result<Command> {
     let runner = build::build(build::Profile::Dev, &["-p", "stories"])?.join("stories");
     let mut stories = Command::new(runner);
-    stories
-        .arg("--target")
-        .arg(build::target()?)
-        .arg("--binaries")
-        .arg(binaries);
-    stories.args(&test.filter);
-    let status = stories.status()?;
-    Ok(if status.success() {
+    stories.arg("--target").arg(build::target()?);
+    stories.arg("--binaries").arg(binaries);
+    Ok(stories)
+}
+
+fn exit(status: ExitStatus) -> ExitCode {
+    if status.success() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
-    })
+    }
 }

@@ -44,7 +44,7 @@ impl Bench {
         self.gather(wanted.row("memory"), figures).await?;
         if let Some(few) = few {
             let many = self.work().await?;
-            figures.extend(self.growth((FEW, &few), &many));
+            figures.extend(self.growth(FEW, &few, &many));
         }
         if wanted.row("cell") {
             self.cell_in_crowd(figures).await?;
@@ -55,9 +55,9 @@ impl Bench {
         if wanted.row("restart") {
             figures.extend(self.deaths().await?);
         }
-        let end = self.end_of_all().await?;
+        let ended = self.end_of_all().await?;
         if wanted.row("density") {
-            figures.push(end);
+            figures.extend(self.ends(ended)?);
         }
         Ok(())
     }
@@ -329,8 +329,32 @@ impl Bench {
         Ok(bytes)
     }
 
-    /// Row `density`: everything is ended at once.
-    async fn end_of_all(&self) -> Result<Figure> {
+    /// Row `density`: the seconds that the end of all took, and those of as many raw clones with a
+    /// group each, which is what the kernel alone takes of it.
+    fn ends(&self, ours: f64) -> Result<[Figure; 2]> {
+        let goal = Goal::AtMost(self.either(0.5, 5.0));
+        let row = |what: &str| {
+            format!(
+                "density, {} {what} ended and their cgroups gone",
+                self.cells
+            )
+        };
+        let ours = Figure::alone(&row("cells"), "s", ours, goal);
+        let raw = Figure::alone(&row("raw clones"), "s", self.end_of_raw()?, Goal::None);
+        Ok([ours, raw])
+    }
+
+    /// Seconds until as many raw clones and their groups are gone.
+    fn end_of_raw(&self) -> Result<f64> {
+        let mut reference = Reference::start()?;
+        reference.hold(self.cells)?;
+        let started = Instant::now();
+        reference.drop_all()?;
+        Ok(micros(started) / 1e6)
+    }
+
+    /// Ends everything at once; seconds until the last of the crowd and its groups is gone.
+    async fn end_of_all(&self) -> Result<f64> {
         let mount = kernel::cgroup::find::mount_point()?;
         let mut groups: Vec<PathBuf> = Vec::new();
         for object in self.subject.list(true).await? {
@@ -369,10 +393,7 @@ impl Bench {
             );
             again.tick().await;
         }
-        let seconds = micros(started) / 1e6;
-        let row = format!("density, {} cells ended and their cgroups gone", self.cells);
-        let goal = Goal::AtMost(self.either(0.5, 5.0));
-        Ok(Figure::alone(&row, "s", seconds, goal))
+        Ok(micros(started) / 1e6)
     }
 }
 

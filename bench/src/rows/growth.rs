@@ -7,7 +7,7 @@ use anyhow::Result;
 use api::runtime::v0::WaitFor;
 
 use super::Bench;
-use crate::reference::PROGRAM;
+use crate::reference::{PROGRAM, Reference};
 use crate::stats::{Figure, Goal, Samples};
 use crate::subject::micros;
 
@@ -23,6 +23,8 @@ pub(super) struct Work {
     cell: Samples,
     run: Samples,
     stop: Samples,
+    /// The bare kernel's part of a cell: a clone into seven namespaces and a cgroup, and its end.
+    raw: Samples,
 }
 
 impl Bench {
@@ -46,25 +48,32 @@ impl Bench {
             self.subject.remove(CELL).await?;
             work.cell.add(made + micros(started));
         }
+        work.raw = Reference::start()?.cells(times)?;
         Ok(work)
     }
 
     /// What became of the work among few cells when there were many.
-    pub(super) fn growth(&self, few: (usize, &Work), many: &Work) -> Vec<Figure> {
-        let (count, few) = few;
-        let row = |what: &str, many: &Samples, few: &Samples| Figure {
+    pub(super) fn growth(&self, count: usize, few: &Work, many: &Work) -> Vec<Figure> {
+        let row = |what: &str, goal: Goal, many: &Samples, few: &Samples| Figure {
             row: format!("growth, {what} p50, {} beside", self.cells),
             unit: "us",
             ours: many.median(),
             reference: Some(few.median()),
             against: format!("the same, {count} beside"),
             spread: None,
-            goal: Goal::AtMost(1.3),
+            goal,
         };
+        let goal = Goal::AtMost(1.3);
         vec![
-            row("a cell and its removal", &many.cell, &few.cell),
-            row("a run", &many.run, &few.run),
-            row("a stop", &many.stop, &few.stop),
+            row("a cell and its removal", goal, &many.cell, &few.cell),
+            row("a run", goal, &many.run, &few.run),
+            row("a stop", goal, &many.stop, &few.stop),
+            row(
+                "a raw clone and its removal",
+                Goal::None,
+                &many.raw,
+                &few.raw,
+            ),
         ]
     }
 }

@@ -147,7 +147,9 @@ fn remark(row: &Row, notes: &[(String, String)]) -> String {
     }
     let fits =
         |name: &str| row.row.starts_with(name) || format!("{place}: {}", row.row).starts_with(name);
-    if let Some((_, note)) = notes.iter().find(|(name, _)| fits(name)) {
+    // A section that says more of the row is about it, and not about others as well.
+    let fitting = notes.iter().filter(|(name, _)| fits(name));
+    if let Some((_, note)) = fitting.max_by_key(|(name, _)| name.len()) {
         let _ = write!(text, ": {note}");
     }
     text + "\n"
@@ -218,9 +220,14 @@ mod tests {
     #[test]
     fn a_missed_goal_comes_with_its_note() {
         let row = Row::alone("run p50 (n=9)", "vm", "us", 9.0, "<= 2.5").beside(("fork", 1.0));
-        let notes = [("vm: run p50".to_owned(), "The kernel's time.".to_owned())];
-        let page = page(&[row.to_json()], &notes);
-        assert!(page.contains("**no**"), "{page}");
-        assert!(page.contains("The kernel's time."), "{page}");
+        let general = ("run".to_owned(), "Everybody's time.".to_owned());
+        let special = ("vm: run".to_owned(), "The kernel's time.".to_owned());
+        // Of two that fit the longer one, wherever it stands.
+        for notes in [[general.clone(), special.clone()], [special, general]] {
+            let page = page(&[row.to_json()], &notes);
+            assert!(page.contains("**no**"), "{page}");
+            assert!(page.contains("The kernel's time."), "{page}");
+            assert!(!page.contains("Everybody's time."), "{page}");
+        }
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Real applications as images: each is pulled from a registry, run by `aurae run IMAGE`, asked by
 //! its own client beside it, and stopped with its own signal, at which it must end as it says that
-//! it does. Two of them are inits: s6's, which supervises, and catatonit, which does nothing unless
-//! it is PID 1.
+//! it does. Three of them are inits: s6's, which supervises, catatonit, which does nothing unless
+//! it is PID 1, and Debian's systemd, which starts a service.
 
 use std::fs;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ struct Application {
     end: &'static str,
 }
 
-const APPLICATIONS: [Application; 7] = [
+const APPLICATIONS: [Application; 8] = [
     Application {
         name: "nginx",
         image: &[
@@ -149,6 +149,29 @@ const APPLICATIONS: [Application; 7] = [
         flags: &[],
         client: "redis-cli ping && cat /proc/1/comm",
         answer: "PONG\ncatatonit",
+        end: "(0)",
+    },
+    Application {
+        name: "systemd",
+        image: &[
+            "--config.env=container=aurae",
+            "--config.entrypoint=/sbin/init",
+            "--config.cmd=--unit=basic.target",
+            "--config.stopsignal=SIGRTMIN+3",
+        ],
+        flags: &[
+            "--delegate-cgroup",
+            "--tmpfs",
+            "/run",
+            "--tmpfs",
+            "/run/lock",
+            "--tmpfs",
+            "/tmp",
+        ],
+        client: "systemctl start nginx && systemctl is-active nginx && \
+                 curl -sSf http://localhost/ | grep -o 'Welcome to nginx' | head -n 1 && \
+                 cat /proc/1/comm",
+        answer: "active\nWelcome to nginx\nsystemd",
         end: "(0)",
     },
 ];

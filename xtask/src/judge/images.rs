@@ -16,7 +16,7 @@ use crate::build;
 const SUITE: &str = "bookworm";
 /// What is in the tree.
 const PACKAGES: &str = "nginx-light,redis-server,postgresql-15,tomcat10,openjdk-17-jre-headless,\
-                        radicale,s6,catatonit,curl";
+                        radicale,s6,catatonit,curl,systemd-sysv";
 /// Left out, since nothing of it is run.
 const LEFT_OUT: [&str; 3] = ["doc", "man", "locale"];
 /// What Debian's tree lacks: folders that Java's scripts expect, a service of s6.
