@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use api::schedule::v0 as wire;
 
-use crate::units::{Machine, refused, start, state, status, stop, units, until};
+use crate::units::{Machine, job, refused, start, state, status, stop, units, until};
 
 /// How long a client waits for an answer: a daemon may be about to start.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -157,6 +157,32 @@ async fn a_socket_starts_its_service_when_somebody_comes_and_listens_again_when_
     assert_eq!(machine.out(), ["pre", "before", "after"]);
 }
 
+#[tokio::test]
+async fn the_files_of_a_socket_that_is_restarted_are_the_new_ones() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    let administrator = machine.node.administrator().await;
+    let path = machine.at("web");
+    let socket = format!(
+        "[Socket]\nListenStream={}\nRemoveOnStop=yes\n",
+        path.display()
+    );
+    machine.unit("web.socket", &socket);
+    machine.service("web.service", "ExecStart=/bin/true");
+    start(&administrator, "web.socket").await;
+    for round in 0..50 {
+        let restart = units(&administrator).restart_unit(job("web.socket")).await;
+        assert_eq!(restart.unwrap().into_inner().result, "done", "{round}");
+        for _ in 0..3 {
+            let now = state(&administrator, "web.socket").await;
+            assert_eq!(now.1, "listening", "round {round}");
+            assert!(path.exists(), "round {round}: its file has gone");
+        }
+    }
+    machine.node.stop();
+}
+
 /// Asks again and again, and counts answers and refusals.
 fn client(path: PathBuf, end: Arc<AtomicBool>, asked: Arc<AtomicUsize>) -> Vec<String> {
     let mut refusals = Vec::new();
@@ -184,9 +210,13 @@ async fn no_client_is_refused_or_lost_while_daemons_are_killed() {
     let administrator = machine.node.administrator().await;
     let path = machine.at("web");
     let server = server(&machine);
-    let socket = format!("[Socket]\nListenStream={}\n", path.display());
+    // It ends often: whoever comes then waits in the socket for the next one. Neither the socket's
+    // limit nor the service's is this story's.
+    let socket = format!(
+        "[Socket]\nListenStream={}\nTriggerLimitIntervalSec=0\n",
+        path.display()
+    );
     machine.unit("web.socket", &socket);
-    // It ends often: whoever comes then waits in the socket for the next one.
     machine.unit(
         "web.service",
         &format!("[Unit]\nStartLimitIntervalSec=0\n[Service]\nExecStart={server} 50\n"),
@@ -226,6 +256,45 @@ async fn no_client_is_refused_or_lost_while_daemons_are_killed() {
     }
     assert_eq!(stop(&administrator, "web.socket").await.result, "done");
     closed(&path).await;
+    machine.node.stop();
+}
+
+#[tokio::test]
+async fn a_start_that_its_daemon_did_not_live_to_do_has_its_sockets() {
+    let Some(mut machine) = Machine::start() else {
+        return;
+    };
+    let administrator = machine.node.administrator().await;
+    let (path, go) = (machine.at("web"), machine.at("go"));
+    let server = server(&machine);
+    let socket = format!("[Socket]\nListenStream={}\n", path.display());
+    machine.unit("web.socket", &socket);
+    // It is begun once no other job goes on; that daemon is dead by then.
+    machine.service("web.service", &format!("Type=idle\nExecStart={server} 50"));
+    let waits = format!("until [ -e {} ]; do sleep 0.05; done", go.display());
+    machine.service(
+        "busy.service",
+        &format!("Type=oneshot\nExecStart=/bin/sh -c '{waits}'"),
+    );
+    start(&administrator, "web.socket").await;
+    let mut busy = units(&administrator);
+    let job = wire::UnitJobRequest {
+        no_wait: true,
+        ..job("busy.service")
+    };
+    busy.start_unit(job).await.unwrap();
+    let asked = tokio::spawn(async move { ask(&path).await });
+    until(
+        &administrator,
+        "web.service",
+        "waiting for its turn",
+        |it| it.active == "activating" && it.main_pid.is_none(),
+    )
+    .await;
+    machine.node.kill_daemon();
+    std::fs::write(go, "").unwrap();
+    let answer = asked.await.unwrap().unwrap();
+    assert!(answer.ends_with(" 1 web.socket own"), "{answer}");
     machine.node.stop();
 }
 

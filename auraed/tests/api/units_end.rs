@@ -154,3 +154,28 @@ async fn what_ends_an_activation_never_reaches_the_next_one() {
     assert_eq!((&*long.sub, long.activation), ("running", 21));
     machine.node.stop();
 }
+
+/// A signal for what was there before doesn't reach what was begun after it.
+#[tokio::test]
+async fn what_a_restart_has_begun_is_not_ended_by_it() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    let administrator = machine.node.administrator().await;
+    machine.unit(
+        "web.service",
+        "[Unit]\nStartLimitIntervalSec=0\n[Service]\nExecStart=/bin/sleep 1000\n",
+    );
+    start(&administrator, "web").await;
+    for round in 0..150 {
+        let restart = units(&administrator).restart_unit(job("web")).await;
+        assert_eq!(restart.unwrap().into_inner().result, "done", "{round}");
+        let begun = status(&administrator, "web").await;
+        for _ in 0..3 {
+            let now = status(&administrator, "web").await;
+            let same = now.active == "active" && now.main_pid == begun.main_pid;
+            assert!(same, "round {round}: {begun:#?} became {now:#?}");
+        }
+    }
+    machine.node.stop();
+}

@@ -340,7 +340,15 @@ impl Manager {
                 activation,
                 effect,
             } = decided;
+            let is_over = self.activation(&unit) != activation;
             match effect {
+                // It would be done to the next one.
+                Effect::Run(..)
+                | Effect::Kill(_)
+                | Effect::KillNow
+                | Effect::AskReload
+                | Effect::Restart
+                    if is_over => {}
                 Effect::Run(step, role) => self.run_command(&unit, step, role),
                 Effect::Kill(watchdog) => self.kill(&unit, watchdog),
                 Effect::KillNow => self.kill_now(&unit),

@@ -103,7 +103,8 @@ impl Manager {
         let processes = self.processes(unit);
         let begins = |(run, begun): &(Run, bool)| !begun && self.runs.seen(run).is_none();
         if processes.iter().any(begins) {
-            self.killing.insert(unit.clone(), watchdog);
+            let killing = (self.activation(unit), watchdog);
+            self.killing.insert(unit.clone(), killing);
             return;
         }
         let (_, service) = self.known.table.rules(unit);
@@ -187,8 +188,15 @@ impl Manager {
 
     /// What was to be killed was begun meanwhile, or not.
     pub(super) fn kill_late(&mut self, unit: &UnitName) {
+        let Some((activation, watchdog)) = self.killing.get(unit).copied() else {
+            return;
+        };
+        let is_over = self.activation(unit) != activation;
         let pending = self.processes(unit).iter().any(|(_, begun)| !begun);
-        if !pending && let Some(watchdog) = self.killing.remove(unit) {
+        if is_over || !pending {
+            self.killing.remove(unit);
+        }
+        if !is_over && !pending {
             self.kill(unit, watchdog);
         }
     }

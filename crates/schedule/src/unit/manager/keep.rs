@@ -189,11 +189,12 @@ impl Manager {
         }
         let found = self.take_in();
         self.sweep().await;
+        self.take_over_left().await;
         let units: Vec<UnitName> = self.known.live.keys().cloned().collect();
         for unit in units.iter().filter(|it| same || found.contains(it)) {
             self.go_on(unit);
         }
-        self.take_over_left().await;
+        self.drop_left().await;
         Ok(!same || !done)
     }
 

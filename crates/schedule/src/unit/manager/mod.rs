@@ -157,8 +157,8 @@ pub(crate) struct Manager {
     dirty: BTreeSet<UnitName>,
     /// Whose conditions are being looked at.
     checking: BTreeSet<UnitName>,
-    /// What is to be killed once it was begun.
-    killing: BTreeMap<UnitName, bool>,
+    /// What is to be killed once it was begun: of which activation, and whether for its watchdog.
+    killing: BTreeMap<UnitName, (u64, bool)>,
     power: Power,
     users: Pool,
     bus: Bus,

@@ -5,6 +5,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use tokio::sync::oneshot;
 use units::depend::{Dependency, triggered};
 use units::job::{JobType, World};
 use units::name::{UnitName, UnitType};
@@ -220,7 +221,12 @@ impl Manager {
         let there: Vec<usize> = there.map(|it| it.at).collect();
         let turn = self.triggers.next();
         let (keeper, name) = (self.triggers.keeper.clone(), unit.clone());
+        let closing = self.triggers.closing.remove(unit);
         let job = self.jobs.spawn(async move {
+            // What is closed removes its files: those that are made now stay.
+            if let Some(closed) = closing {
+                let _ = closed.await;
+            }
             let opened = jobs::open_all(&keeper, &name, files, &there).await;
             Event::Trigger(Happened::Opened(name, turn, opened))
         });
@@ -260,6 +266,8 @@ impl Manager {
         }
         let keeper = self.triggers.keeper.clone();
         let files = self.socket_files(unit);
+        let (closing, closed) = oneshot::channel::<()>();
+        self.triggers.closing.insert(unit.clone(), closed);
         self.jobs.spawn(async move {
             for one in &all {
                 keeper.forget(one.number).await;
@@ -274,6 +282,7 @@ impl Manager {
                 });
                 let _ = removed.await;
             }
+            drop(closing);
             Event::Nothing
         });
     }

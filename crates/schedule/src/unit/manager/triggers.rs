@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::OwnedFd;
 
+use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use units::depend::Dependency;
 use units::job::{Activity, World};
@@ -70,6 +71,8 @@ pub(super) struct Triggers {
     pub(super) keeper: Keeper,
     /// What socket units listen on.
     pub(super) open: BTreeMap<UnitName, Vec<Listening>>,
+    /// Resolves when what a socket unit listened on has gone, with its files.
+    pub(super) closing: BTreeMap<UnitName, oneshot::Receiver<()>>,
     /// Who waits at a socket or a path, and which turn it is: what comes of an older one is late.
     pub(super) waits: BTreeMap<UnitName, (u64, AbortHandle)>,
     /// Sockets with a connection that can't be taken, and how often that was tried.
@@ -100,6 +103,7 @@ impl Triggers {
         Triggers {
             keeper,
             open: BTreeMap::new(),
+            closing: BTreeMap::new(),
             waits: BTreeMap::new(),
             full: BTreeMap::new(),
             commands: BTreeMap::new(),
@@ -313,7 +317,8 @@ impl Manager {
         self.adopt_connections();
     }
 
-    /// Takes over what is left, and drops what is nobody's.
+    /// Takes over what is left, before services go on: a start that was decided and not done gets
+    /// its sockets, its stored descriptors and its user.
     pub(super) async fn take_over_left(&mut self) {
         for unit in self.sockets_and_paths() {
             match unit.kind() {
@@ -323,6 +328,10 @@ impl Manager {
         }
         self.adopt_stores();
         self.adopt_users().await;
+    }
+
+    /// Drops what no unit has taken over.
+    pub(super) async fn drop_left(&mut self) {
         for kept in std::mem::take(&mut self.triggers.left)
             .into_values()
             .flatten()
