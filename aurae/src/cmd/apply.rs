@@ -79,11 +79,21 @@ async fn confirmed(global: &Global, args: &ApplyArgs) -> Result<u8, Failure> {
     let made = make(global, &args.declaring, claim, Telling::Aside).await?;
     let asked = match &made.report {
         Some(report) if report.is_settled() => {
-            print(&sums(report, "× ", "nothing changed"))?;
+            match args.output {
+                Form::Json => print_json(report)?,
+                Form::Text => print(&sums(report, "× ", "nothing changed"))?,
+            }
             return Ok(0);
         }
         Some(report) => {
-            print(&text(report, Style::of(&std::io::stdout(), global.color)))?;
+            match args.output {
+                // Standard output is for what will have been done.
+                Form::Json => {
+                    let style = Style::of(&std::io::stderr(), global.color);
+                    note(text(report, style).trim_end());
+                }
+                Form::Text => print(&text(report, Style::of(&std::io::stdout(), global.color)))?,
+            }
             "apply this?"
         }
         // The errors are printed already; findings of the check stop an apply as well.
@@ -139,7 +149,7 @@ impl ApplyArgs {
     /// (`aurae apply web.ts | tee log`) is asked as well.
     fn asks(&self) -> bool {
         let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-        terminal && !self.yes && self.output == Form::Text && !self.declaring.is_read_once()
+        terminal && !self.yes && !self.declaring.is_read_once()
     }
 
     /// The same about a saved plan's program.

@@ -197,6 +197,12 @@ async fn rm(global: &Global, args: &RmArgs) -> Result<u8, Failure> {
             note("nothing was changed");
             return Ok(FAILED);
         }
+        // The answer is to what was shown.
+        let now = Plan::new(claim.clone()).finish(&nodes).await;
+        if now.map_err(refused)? != planned {
+            return Err(Failure::new("the set has changed since it was shown")
+                .with_hint("nothing was changed; look again, and say yes to that"));
+        }
     }
     let steps = steps_of(&planned);
     let apply = Apply::heard_by(claim, move |change| hear(&steps, change, style));

@@ -70,6 +70,15 @@ fn a_yes_is_to_the_plan_that_was_shown() {
     late.sees("the world has moved since the plan was made");
     assert_eq!(late.leaves(), Some(1));
     assert_eq!(node.aurae(&["ps", "-o", "name"]).ok(), "b\n");
+    // So with a set that is to go.
+    let mut late = Typist::start(&node.command(&["set", "rm", "moved"]));
+    late.sees("remove the set? [y/N] ");
+    node.aurae(&["apply", "--yes", "--prune=false", &file, "c"])
+        .ok();
+    late.types("y\r");
+    late.sees("the set has changed since it was shown");
+    assert_eq!(late.leaves(), Some(1));
+    assert_eq!(node.aurae(&["ps", "-o", "name"]).ok(), "b\nc\n");
     node.aurae(&["set", "rm", "--yes", "moved"]).ok();
 
     // So with the program.
@@ -87,24 +96,39 @@ fn who_keeps_what_is_printed_is_asked_as_well() {
     let Some(node) = node() else { return };
     let folder = Folder::new();
     let file = folder.file("kept.ts", CELL);
-    let apply = node.command(&["apply", &file, "a"]);
-    let mut kept = Command::new("sh");
     let log = folder.file("kept.log", "");
-    kept.args(["-c", "\"$@\" | cat > \"$0\""]).arg(&log);
-    kept.arg(apply.get_program()).args(apply.get_args());
-    let set = apply.get_envs();
-    kept.envs(set.filter_map(|(name, value)| Some((name, value?))));
-    let mut no = Typist::start(&kept);
+    let mut no = Typist::start(&into(&log, &node.command(&["apply", &file, "a"])));
     no.sees("apply this? [y/N] ");
     no.types("n\r");
     no.sees("nothing was changed");
     no.leaves();
     assert_eq!(node.aurae(&["ps", "-o", "name"]).ok(), "");
-    let log = fs::read_to_string(log).unwrap();
+    let kept = fs::read_to_string(&log).unwrap();
     assert!(
-        log.contains("+ create cell a") && !log.contains("[y/N]"),
-        "{log}"
+        kept.contains("+ create cell a") && !kept.contains("[y/N]"),
+        "{kept}"
     );
+    // Who keeps JSON sees the plan where he is asked, and keeps what was done alone.
+    let json = node.command(&["apply", "-o", "json", &file, "a"]);
+    let mut yes = Typist::start(&into(&log, &json));
+    yes.sees("+ create cell a");
+    yes.sees("apply this? [y/N] ");
+    yes.types("y\r");
+    assert_eq!(yes.leaves(), Some(0));
+    let log = fs::read_to_string(&log).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&log).unwrap();
+    assert_eq!(report["changes"][0]["action"], "create", "{log}");
+    node.aurae(&["set", "rm", "--yes", "kept"]).ok();
+}
+
+/// The command, with what it prints on standard output in that file.
+fn into(log: &str, command: &Command) -> Command {
+    let mut kept = Command::new("sh");
+    kept.args(["-c", "\"$@\" > \"$0\""]).arg(log);
+    kept.arg(command.get_program()).args(command.get_args());
+    let set = command.get_envs();
+    kept.envs(set.filter_map(|(name, value)| Some((name, value?))));
+    kept
 }
 
 const SLOW: &str = r#"

@@ -70,3 +70,25 @@ fn a_call_ends_nothing_that_is_protected_or_no_target() {
     assert!(told.contains("runtime.Stop"), "{told}");
     node.aurae(&["rm", "-rf", "c", "d"]).ok();
 }
+
+#[test]
+fn a_planned_call_shows_what_it_says() {
+    let Some(node) = node() else { return };
+    let folder = Folder::new();
+    let file = folder.file(
+        "call.ts",
+        "await runtime.Run([new Cell({ name: \"s\" }), new Executable({ name: \"s/reads\", argv: \
+         [\"sleep\", \"1000\"] })]);\nawait runtime.Signal(\"s/reads\", { signal: \"HUP\", allProcesses: true });",
+    );
+    for way in ["plan", "apply"] {
+        let told = node.aurae(&[way, &file]).ok();
+        for said in [
+            "> call runtime.Signal s/reads",
+            "signal: \"HUP\"",
+            "allProcesses: true",
+        ] {
+            assert!(told.contains(said), "{way}: {told}");
+        }
+    }
+    node.aurae(&["rm", "-rf", "s"]).ok();
+}

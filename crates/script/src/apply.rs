@@ -27,7 +27,6 @@ use crate::reconcile::difference::mask_path;
 use crate::reconcile::journal::{Journal, Listener, change};
 use crate::reconcile::keyed::{Compared, Keyed};
 use crate::reconcile::manifest::Manifests;
-use crate::reconcile::predict::subject;
 use crate::reconcile::set::Claim;
 use crate::reconcile::{call, guest, noop, prune};
 use crate::value::Value;
@@ -114,27 +113,21 @@ impl Apply {
         message: DynamicMessage,
     ) -> Result<Value, Failure> {
         let node = asked.call.node.as_deref();
-        let mut noted = Change {
-            node: asked.call.node.clone(),
-            at: asked.at.clone(),
-            ..Change::new(Action::Unchanged, &asked.call.method, subject(&message))
-        };
         if call::is_left_out(self.journal.claim(), &message) {
-            noted.reason = apart().reason;
+            let (noted, nothing) = call::left_out(asked, &message);
             self.journal.note(noted);
-            // It isn't made: an answer that says nothing.
-            let nothing = DynamicMessage::new(asked.found.descriptor.output());
             return Ok(wire::from_message(&nothing)?);
         }
         let settled = noop::noop(nodes, node, asked.found, &message).await?;
         let answer = match settled {
             Some(answer) => {
+                let noted = call::noted(asked, &message, Action::Unchanged);
                 self.journal.note(noted);
                 answer
             }
             None => {
                 call::unless_protected(nodes, node, asked.found, &message).await?;
-                noted.action = Action::Call;
+                let noted = call::noted(asked, &message, Action::Call);
                 let begun = self.journal.begin(noted);
                 let answer = nodes.unary(asked.ask(message)).await;
                 self.journal.end(begun, answer)?

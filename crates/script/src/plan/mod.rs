@@ -128,22 +128,11 @@ impl Plan {
             return self.declare_keyed(nodes, asked, message, &unknowns).await;
         }
         if call::is_left_out(self.journal.claim(), &message) {
-            return self.leave_out(asked, &message);
+            let (noted, nothing) = call::left_out(asked, &message);
+            self.note_call(noted);
+            return Ok(wire::from_message(&nothing)?);
         }
         self.record(nodes, asked, message).await
-    }
-
-    /// A call that the command line leaves out: an answer that says nothing.
-    fn leave_out(&self, asked: &Question<'_>, message: &DynamicMessage) -> Result<Value, Failure> {
-        self.note_call(Change {
-            tenant: text(message, "tenant"),
-            node: asked.call.node.clone(),
-            at: asked.at.clone(),
-            reason: apart().reason,
-            ..Change::new(Action::Unchanged, &asked.call.method, subject(message))
-        });
-        let nothing = DynamicMessage::new(asked.found.descriptor.output());
-        Ok(wire::from_message(&nothing)?)
     }
 
     /// Whether a stream may be opened: one that changes something can't be predicted, and neither
@@ -414,20 +403,15 @@ impl Plan {
         let node = &asked.call.node;
         let action = &asked.call.method;
         let name = subject(&message);
-        let noted = |what: Action, kind: &str| Change {
-            tenant: text(&message, "tenant"),
-            node: node.clone(),
-            at: asked.at.clone(),
-            ..Change::new(what, kind, &name)
-        };
+        let noted = |what: Action| call::noted(asked, &message, what);
         let output = asked.found.descriptor.output();
         let Some(reference) = child(&message, "ref") else {
             let settled = noop::noop(nodes, node.as_deref(), asked.found, &message).await?;
             if let Some(answer) = settled {
-                self.note_call(noted(Action::Unchanged, action));
+                self.note_call(noted(Action::Unchanged));
                 return Ok(wire::from_message(&answer)?);
             }
-            self.note_call(noted(Action::Call, action));
+            self.note_call(noted(Action::Call));
             return predict::answer(action, &name, &message, &output);
         };
         let key = key_of(node, &reference);
@@ -448,7 +432,10 @@ impl Plan {
             false => noop::noop(nodes, node.as_deref(), asked.found, &message).await?,
         };
         if let Some(answer) = settled {
-            self.note_call(noted(Action::Unchanged, &kind));
+            self.note_call(Change {
+                kind,
+                ..noted(Action::Unchanged)
+            });
             return Ok(wire::from_message(&answer)?);
         }
         call::unless_protected(nodes, node.as_deref(), asked.found, &message).await?;
@@ -457,8 +444,11 @@ impl Plan {
             "Remove" => Action::Remove,
             _ => Action::Call,
         };
-        let shown = if what == Action::Call { action } else { &kind };
-        self.note_call(noted(what, shown));
+        let mut told = noted(what);
+        if what != Action::Call {
+            told.kind.clone_from(&kind);
+        }
+        self.note_call(told);
         let label = called(action, &name);
         match what {
             Action::Remove => self.seen.put(key, Seen::Removed),

@@ -1,20 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Calls of a program that declare nothing: whether the command line leaves one out, and whether it
-//! may take away what it names. What such a call does otherwise is the program's to know.
+//! Calls of a program that declare nothing: how a plan and an apply tell of one, whether the
+//! command line leaves it out, and whether it may take away what it names. What such a call does
+//! otherwise is the program's to know.
 
 use api::runtime::v0::{ListRequest, Meta};
 use prost_reflect::DynamicMessage;
 
 use super::asking::running;
+use super::change::{Action, Change};
 use super::current::{Own, find};
-use super::desired::{child, text};
-use super::predict::subject;
+use super::desired::{apart, child, text};
+use super::difference::{Difference, differences};
+use super::predict::{SUBJECTS, subject};
 use super::set::{Claim, PROTECT_LABEL};
-use crate::nodes::{Found, Nodes};
+use crate::nodes::{Found, Nodes, Question};
 use crate::protocol::Failure;
 
 /// The calls that end a workload, and with a cell whatever runs in it.
 const TAKES_AWAY: [&str; 4] = ["runtime.Stop", "runtime.Remove", "pod.Stop", "pod.Remove"];
+
+/// A call as it is told: its method and what it is about. `action` is what comes of it.
+pub(crate) fn noted(asked: &Question<'_>, request: &DynamicMessage, action: Action) -> Change {
+    Change {
+        tenant: text(request, "tenant"),
+        node: asked.call.node.clone(),
+        at: asked.at.clone(),
+        differences: match action {
+            Action::Call => fields(request),
+            _ => Vec::new(),
+        },
+        ..Change::new(action, &asked.call.method, subject(request))
+    }
+}
+
+/// A call that the command line leaves out as it is told, and an answer that says nothing.
+pub(crate) fn left_out(asked: &Question<'_>, request: &DynamicMessage) -> (Change, DynamicMessage) {
+    let noted = Change {
+        reason: apart().reason,
+        ..noted(asked, request, Action::Unchanged)
+    };
+    (noted, DynamicMessage::new(asked.found.descriptor.output()))
+}
+
+/// What a call says beside what it is about.
+fn fields(request: &DynamicMessage) -> Vec<Difference> {
+    let about = subject(request);
+    let names = ["tenant", "ref.tenant", "ref.path"];
+    let is_said = |it: &Difference| {
+        names.contains(&it.field.as_str())
+            || (SUBJECTS.contains(&it.field.as_str())
+                && it.to.as_ref().and_then(|it| it.as_str()) == Some(about.as_str()))
+    };
+    let mut all = differences("", None, Some(request));
+    all.retain(|it| !is_said(it));
+    all
+}
 
 /// Whether the command line leaves it out: nothing is done to what isn't a `--target`.
 pub(crate) fn is_left_out(claim: &Claim, request: &DynamicMessage) -> bool {

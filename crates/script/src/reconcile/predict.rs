@@ -136,13 +136,15 @@ pub(crate) fn answer(
     Ok(Value::Object(members.collect()))
 }
 
+/// The fields of a request that name what it is about, where it has no reference.
+pub(crate) const SUBJECTS: [&str; 4] = ["name", "user", "id", "serial"];
+
 /// The object of a request, for people: its reference's path, its user, its name.
 pub(crate) fn subject(request: &DynamicMessage) -> String {
     if let Some(reference) = child(request, "ref") {
         return text(&reference, "path");
     }
-    let names = ["name", "user", "id", "serial"];
-    let found = names.iter().map(|name| text(request, name));
+    let found = SUBJECTS.iter().map(|name| text(request, name));
     found
         .into_iter()
         .find(|name| !name.is_empty())
