@@ -27,7 +27,14 @@ pub(crate) const CHAPTER: Chapter = Chapter {
     at_the_end: powered_off,
 };
 
-const PAGES: [&str; 3] = ["first-node.md", "cells.md", "executables.md"];
+const PAGES: [&str; 6] = [
+    "first-node.md",
+    "cells.md",
+    "executables.md",
+    "logs.md",
+    "tenants.md",
+    "identity.md",
+];
 const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/guide");
 
 fn programs(node: &mut Node) -> Result<()> {

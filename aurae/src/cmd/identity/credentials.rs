@@ -12,7 +12,7 @@ use client::credentials::NewKey;
 use client::write_private;
 
 use crate::failure::Failure;
-use crate::output::{Cell, Color, OutputArgs, Table, note, print_line, print_message};
+use crate::output::{Cell, Color, Format, OutputArgs, Table, note, print_line, print_message};
 use crate::quantity::{format_duration, format_instant, parse_duration, parse_instant};
 use crate::session::Session;
 use crate::spec::wire_duration;
@@ -271,15 +271,22 @@ pub(super) async fn certificates(
         node.identity().list_certificates(request).await
     };
     let answer = session.ask(list).await?;
-    if args.output.output.is_machine() {
-        return print_message(args.output.output, &answer);
+    let certificates = &answer.certificates;
+    match args.output.output {
+        format if format.is_machine() => return print_message(format, &answer),
+        Format::Name => {
+            return certificates
+                .iter()
+                .try_for_each(|it| print_line(&it.serial));
+        }
+        _ => {}
     }
-    if answer.certificates.is_empty() {
+    if certificates.is_empty() {
         note("the node knows no certificate of this user");
         return Ok(());
     }
     let mut table = Table::new(&["SERIAL", "PARENT", "ISSUED", "EXPIRES", "STATE"]);
-    for certificate in &answer.certificates {
+    for certificate in certificates {
         let (state, color) = match (certificate.live, certificate.revoked) {
             (true, _) => ("live", Color::Green),
             (false, true) => ("revoked", Color::Red),
