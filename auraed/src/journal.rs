@@ -82,7 +82,7 @@ impl Owners for Known {
             let in_cell = meta.path.labels().first().map(|it| it.as_str()) == Some(CELL);
             let is_units = meta.tenant == Tenant::system() && in_cell;
             let unit = match meta.labels.get(UNIT) {
-                // Anybody may give such a label to objects of their own; what is in the cell of
+                // Any user may give such a label to objects of their own; what is in the cell of
                 // units is the manager's.
                 Some(label) if is_units => self.units.of_label(label).await,
                 _ => None,

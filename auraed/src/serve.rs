@@ -195,7 +195,7 @@ impl Parts {
     }
 }
 
-/// Logs are removed once it is known which of them are somebody's.
+/// Logs are removed once it is known which of them belong to an object.
 fn begin_retention(runtime: &Runtime, logs: &Logs) {
     let (runtime, logs) = (runtime.clone(), logs.clone());
     tokio::spawn(async move {

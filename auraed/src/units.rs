@@ -124,7 +124,7 @@ pub(crate) fn start(
     Units::start(settings, store.clone(), identity.clone(), runtime.clone()).context("the units")
 }
 
-/// How the machine ends, where somebody asks for it on the bus.
+/// How the machine ends, where a client asks for it on the bus.
 struct Machine {
     init: NodeInit,
     bound: Duration,

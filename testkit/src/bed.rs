@@ -138,7 +138,7 @@ impl Bed {
     /// # Errors
     /// When a file isn't there or an image can't be written.
     pub fn machine(&self, options: &Options, console: Console) -> Result<Spec> {
-        // An image that somebody has failed to make isn't there.
+        // An image that a thread has failed to make isn't there.
         let _one_at_a_time = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         let kernel = match &options.kernel {
             Some(image) => Kernel::at(image, &self.kernel)?,

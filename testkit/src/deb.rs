@@ -185,7 +185,7 @@ impl Package {
 pub const PACKAGES: &str = "/srv/packages";
 /// A small package of Debian's with a service, which has all it needs on the disk.
 const OTHER: &str = "at";
-/// Starts the test bed's agent, whoever is PID 1.
+/// Starts the test bed's agent, whichever program is PID 1.
 const AGENT_UNIT: &str = "[Unit]\nDescription=The test bed's agent\n\
     [Service]\nExecStart=/usr/local/lib/aurae-testbed/node-agent\n";
 const AGENT_WANTED: &str = "[Unit]\nWants=node-agent.service\n";
@@ -253,7 +253,7 @@ fn fetch(folder: &Path, name: &str) -> Result<()> {
     let scratch = tempfile::tempdir_in(folder)?;
     let mut fetch = Command::new("apt-get");
     fetch.current_dir(scratch.path());
-    // As whoever we are: the folder isn't apt's own user's.
+    // As the calling user: the folder isn't apt's own user's.
     fetch.args(["-q", "-o", "APT::Sandbox::User=root", "download", name]);
     exec::read(&mut fetch)?;
     let found = sorted(scratch.path())?;

@@ -150,7 +150,7 @@ fn fstab(node: &mut Node) -> Result<()> {
         let state = node.sh(&format!("systemctl is-active -- {unit} || true"))?;
         ensure!(state.trim() == "active", "{unit} is {state}");
     }
-    // Nobody has to wait for what may fail, and nobody says that it is there.
+    // Nothing waits for a mount that may fail, and systemctl doesn't say that it is there.
     let absent = node.sh("systemctl is-active srv-absent.mount || true")?;
     ensure!(absent.trim() != "active", "a device that there isn't");
     Ok(())
@@ -304,7 +304,7 @@ fn dynamic_users(node: &mut Node) -> Result<()> {
     node.sh(&format!(
         "pkill -KILL -f '[s]erve .*--init-fd' && {SERVING} && {known}"
     ))?;
-    // An unknown one is unknown, and nobody waits for that: the library would for 45 s.
+    // An unknown one is unknown, and `id` doesn't wait for that: the library would for 45 s.
     node.sh("timeout 30 id nobody-of-that-name; test $? = 1")?;
     node.sh(
         "systemctl stop story-own; for try in $(seq 300); do id story-own >/dev/null 2>&1 || exit 0; \

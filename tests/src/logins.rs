@@ -103,7 +103,7 @@ pub(crate) fn comes_in(node: &mut Node) -> Result<()> {
 pub(crate) fn everything_has_an_owner(node: &mut Node) -> Result<()> {
     let unowned = node.sh("aurae ps --unowned -o json")?;
     ensure!(unowned.trim() == "{}", "these have no owner:\n{unowned}");
-    // A process that somebody has put elsewhere is named.
+    // A process that an administrator has put elsewhere is named.
     node.sh(
         "mkdir /sys/fs/cgroup/stray; sleep 1000 & echo $! > /sys/fs/cgroup/stray/cgroup.procs",
     )?;

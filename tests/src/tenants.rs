@@ -73,7 +73,7 @@ fn quota(node: &Node, tenant: &str, name: &str) -> Result<(u64, u64)> {
 }
 
 /// The [`quota`] of a busy tenant's rate: the mean since the last look, which a story before took,
-/// or nobody.
+/// if there was one.
 fn rate(node: &Node, tenant: &str, name: &str) -> Result<(u64, u64)> {
     let mut seen = quota(node, tenant, name);
     for _ in 0..20 {

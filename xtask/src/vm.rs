@@ -28,7 +28,7 @@ exec aurae node shutdown
 const SHELL_PATH: &str = "/usr/local/lib/aurae-testbed/shell";
 /// Names of systemd's by which the client answers on our node. A link can't be copied onto a disk.
 const COMMANDS: [&str; 4] = ["systemctl", "journalctl", "systemd-run", "systemd-analyze"];
-/// Units are run there when somebody starts one: this target pulls nothing in.
+/// Units are run there when the user starts one: this target pulls nothing in.
 const NO_UNITS: &str = "aurae.units.default=slices.target";
 /// A week: the user at the console decides.
 const TIMEOUT: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -89,7 +89,7 @@ pub(crate) fn run(vm: &Vm) -> Result<ExitCode> {
         units: true,
         ..Options::default()
     };
-    // A disk of somebody's is there to be booted; ours is there to try things on.
+    // A disk of the user's is there to be booted; ours is there to try things on.
     if vm.disk.is_none() && !vm.append.contains("init=") {
         options.append = format!("{NO_UNITS} {}", vm.append);
         options.copies.extend(commands(&bed)?);

@@ -145,7 +145,7 @@ pub(crate) fn agreed(question: &str) -> Result<bool, Failure> {
 }
 
 impl ApplyArgs {
-    /// Whether somebody is there for the question: a person who keeps what is printed
+    /// Whether a person is there for the question: one that keeps what is printed
     /// (`aurae apply web.ts | tee log`) is asked as well.
     fn asks(&self) -> bool {
         let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();

@@ -16,7 +16,7 @@ use crate::failure::{FAILED, Failure};
 const FOLDERS: [&str; 4] = ["/usr/bin", "/bin", "/usr/sbin", "/sbin"];
 /// What the package appends to an original's name.
 const SUFFIX: &str = ".systemd";
-/// A node that somebody names is meant, whatever PID 1 is.
+/// A node that the user names is meant, whatever PID 1 is.
 const CHOICES: [&str; 2] = ["AURAE_CONFIG", "AURAE_NODE"];
 
 /// What runs the machine, by the name of PID 1's program.

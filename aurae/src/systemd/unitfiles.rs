@@ -158,7 +158,7 @@ impl Files {
     }
 }
 
-/// Makes a link under another name and renames it: whoever looks sees the old one or the new one.
+/// Makes a link under another name and renames it: a reader sees the old one or the new one.
 fn link(place: &Path, target: &str) -> std::io::Result<()> {
     let folder = place.parent().unwrap_or(Path::new("/"));
     std::fs::create_dir_all(folder)?;

@@ -76,7 +76,7 @@ impl Drop for Claim {
 }
 
 /// Whether plugins may publish these. Theirs lead what the node's own programs send to 127.0.0.1 to
-/// the cell, too, and nobody can tell them not to.
+/// the cell, too, and the node can't tell them not to.
 ///
 /// # Errors
 /// `PERMISSION_DENIED` where no administrator asks, `CONFLICT` where a program of the node listens.

@@ -381,7 +381,7 @@ impl CellNetwork {
     }
 
     async fn detach_now(self, uid: Uid) {
-        // Nobody else has this uid: what isn't there was never attached. It is noted before the
+        // No other cell has this uid: what isn't there was never attached. It is noted before the
         // network is looked for: one that is being begun meanwhile sees it afterwards.
         let (has, netns) = match self.cells().get_mut(&uid) {
             Some(cell) => {

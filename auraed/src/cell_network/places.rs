@@ -47,7 +47,7 @@ impl Places {
                 _own: None,
             };
         }
-        // Nobody closes it.
+        // The semaphore is never closed.
         let own = self.of(tenant).acquire_owned().await.ok();
         Place {
             _shared: self.shared.take(tenant).await,

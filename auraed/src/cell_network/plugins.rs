@@ -187,7 +187,7 @@ impl Plugins {
         while let Err(error) = self.remove(tenant, uid, netns).await {
             let error = words::said(&error);
             tracing::error!(%uid, error, "the plugins of a cell's network can't remove it yet");
-            // A plugin that could not do it tells nobody when it can.
+            // A plugin that could not do it doesn't say when it can.
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(AT_MOST);
         }

@@ -172,7 +172,7 @@ fn read(folder: impl AsFd, name: &OsStr) -> Result<Read, String> {
     Ok(Read::Text(text))
 }
 
-/// Nobody but root, or who the daemon runs as, has a say in it.
+/// Only root, or the user that the daemon runs as, has a say in it.
 fn of_root(stat: &Stat) -> Result<(), String> {
     let (owner, own) = (stat.st_uid, rustix::process::geteuid().as_raw());
     if owner != 0 && owner != own {

@@ -43,7 +43,7 @@ pub(crate) enum Links {
     Free,
     /// Those that a `[[network.link]]` names.
     Configured,
-    /// All.
+    /// Every link of the machine.
     All,
 }
 

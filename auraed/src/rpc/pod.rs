@@ -164,7 +164,7 @@ impl Service for PodService {
         let permit = caller
             .permit_effects(&target.tenant, &target.path, Reach::Object, also)
             .await?;
-        // Whoever stops a run of a schedule ends its wish.
+        // The caller that stops a run of a schedule ends its wish.
         let target = target.clone();
         let stop = |permit| self.pods.stop(permit, stop);
         let stop = self.schedules.stopping(permit, &target, stop);

@@ -383,7 +383,7 @@ impl Service for RuntimeService {
                 also.into_iter().collect(),
             )
             .await?;
-        // Whoever stops a run of a schedule ends its wish.
+        // The caller that stops a run of a schedule ends its wish.
         let target = target.clone();
         let stop = |permit| self.runtime.stop(permit, request);
         let stop = self.schedules.stopping(permit, &target, stop);

@@ -34,7 +34,7 @@ struct Turn {
     cpu_us: f64,
     /// Bytes per byte.
     on_disk: f64,
-    /// Bytes.
+    /// Bytes that were written and aren't in the log.
     lost: f64,
 }
 

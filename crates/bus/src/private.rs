@@ -20,8 +20,8 @@ use crate::wire::{auth, next};
 
 /// Connections at the same time.
 const MOST: usize = 64;
-/// After an accept that failed, for want of descriptors: the kernel tells nobody when there are
-/// some again.
+/// After an accept that failed, for want of descriptors: the kernel doesn't say when there are some
+/// again.
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// Listens as long as it is polled.
@@ -52,7 +52,7 @@ pub(crate) async fn listen(path: &Path, service: Arc<Service>) {
     }
 }
 
-/// Makes the socket anew: what an earlier daemon has left has nobody behind it.
+/// Makes the socket anew: no process listens on one that an earlier daemon has left.
 fn bind(path: &Path) -> io::Result<UnixListener> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;

@@ -292,7 +292,7 @@ async fn signal(
     }
 }
 
-/// Somebody has called a service that isn't there; the bus has decided that it may be started
+/// A client has called a service that isn't there; the bus has decided that it may be started
 /// (D-Bus Specification, "Message Bus Starting Services").
 async fn activate(service: &Service, unit: &str) -> Result<(), Failure> {
     let unit = named("SystemdService", unit)?;

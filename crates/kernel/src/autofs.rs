@@ -24,9 +24,9 @@ pub const PACKET: usize = 304;
 /// What the kernel says on the pipe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Packet {
-    /// Somebody wants what is to be mounted there.
+    /// A process wants what is to be mounted there.
     Missing {
-        /// By which he is answered.
+        /// By which the process is answered.
         token: u32,
     },
     /// What is mounted there was not used for long, and is to be unmounted.
@@ -125,18 +125,18 @@ impl Control {
         Request::new(self.mount.as_raw_fd(), arguments).send(&self.device, what)
     }
 
-    /// Lets who waits under that number go on.
+    /// Lets the processes that wait under that number go on.
     ///
     /// # Errors
-    /// `EINVAL`: nobody does.
+    /// `EINVAL`: no process waits under it.
     pub fn ready(&self, token: u32) -> Result<()> {
         self.ask(READY, [token, 0]).call("ioctl(AUTOFS_READY)")
     }
 
-    /// Has what he wanted fail, with that error's number.
+    /// Has what those processes wanted fail, with that error's number.
     ///
     /// # Errors
-    /// `EINVAL`: nobody waits.
+    /// `EINVAL`: no process waits under it.
     pub fn fail(&self, token: u32, errno: i32) -> Result<()> {
         let status = (-errno.abs()).cast_unsigned();
         self.ask(FAIL, [token, status]).call("ioctl(AUTOFS_FAIL)")

@@ -16,8 +16,8 @@ pub enum Object {
     Queue,
 }
 
-/// Removes an object of the calling process's IPC namespace. Shared memory goes when nobody is
-/// attached to it any more.
+/// Removes an object of the calling process's IPC namespace. Shared memory goes when no process
+/// is attached to it any more.
 ///
 /// # Errors
 /// `EINVAL`, `EIDRM`: there is none of that number. `EPERM`: it is another user's.

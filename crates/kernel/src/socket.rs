@@ -201,7 +201,7 @@ pub fn message_queue(name: &str, mode: u32, size: Option<(i64, i64)>) -> Result<
     if queue < 0 {
         return Err(Error::last("mq_open").about(name.to_owned()));
     }
-    // SAFETY: on Linux a queue's descriptor is one of a file, and this one is nobody else's.
+    // SAFETY: on Linux a queue's descriptor is one of a file, and nothing else owns this one.
     Ok(unsafe { OwnedFd::from_raw_fd(queue) })
 }
 

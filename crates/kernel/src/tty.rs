@@ -111,8 +111,8 @@ pub fn take_controlling(terminal: impl AsFd) -> Result<()> {
     with_number(terminal, libc::TIOCSCTTY, 1).call("ioctl(TIOCSCTTY)")
 }
 
-/// Hangs up: who has it open reads its end from then on and can't write; its session gets `SIGHUP`.
-/// Whoever opens it anew has it.
+/// Hangs up: a process that has it open reads its end from then on and can't write; its session
+/// gets `SIGHUP`. A process that opens it anew has it.
 ///
 /// # Errors
 /// `EPERM`: the caller lacks `CAP_SYS_ADMIN`. `ENOTTY`: no terminal.
@@ -122,7 +122,7 @@ pub fn hang_up(terminal: impl AsFd) -> Result<()> {
 }
 
 /// Makes a terminal what a login expects, whatever a program has left: lines are edited and echoed,
-/// nobody has it for himself, a virtual console shows text.
+/// no process has it for itself, a virtual console shows text.
 ///
 /// # Errors
 /// `ENOTTY`: no terminal. `EIO`: it has hung up.
@@ -135,7 +135,7 @@ pub fn reset(terminal: impl AsFd) -> Result<()> {
     let mut settings = rustix::termios::tcgetattr(&terminal).call("tcgetattr")?;
     sane(&mut settings);
     rustix::termios::tcsetattr(&terminal, OptionalActions::Now, &settings).call("tcsetattr")?;
-    // What was typed for a program that is gone is nobody's.
+    // What was typed for a program that is gone is for no other.
     let _ = rustix::termios::tcflush(&terminal, rustix::termios::QueueSelector::IFlush);
     Ok(())
 }
@@ -185,7 +185,7 @@ fn sane(settings: &mut Termios) {
 /// Gives a virtual console back to the kernel, by any other one; with it goes what it shows.
 ///
 /// # Errors
-/// `EBUSY`: it is shown, or somebody has it open. `ENOTTY`: no virtual console.
+/// `EBUSY`: it is shown, or a process has it open. `ENOTTY`: no virtual console.
 pub fn give_back(console: impl AsFd, number: u16) -> Result<()> {
     const VT_DISALLOCATE: libc::Ioctl = 0x5608;
     with_number(console, VT_DISALLOCATE, number.into()).call("ioctl(VT_DISALLOCATE)")

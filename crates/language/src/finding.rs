@@ -28,7 +28,7 @@ pub struct Finding {
     pub message: String,
     /// The file; its text is the one that was looked at.
     pub source: Source,
-    /// Where.
+    /// The place in the source.
     pub span: Span,
     /// What to do, one sentence.
     pub help: Option<String>,

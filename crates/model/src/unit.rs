@@ -40,7 +40,7 @@ pub enum JobMode {
 /// Which processes of a unit a signal is for (systemctl(1), `--kill-whom=`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Whom {
-    /// Every one, whoever has started it.
+    /// Every one, whichever process has started it.
     #[default]
     All,
     /// The main process.
@@ -83,7 +83,7 @@ pub enum PresetMode {
 /// A link that was made (`target`), or removed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileChange {
-    /// Where.
+    /// The link's own path.
     pub path: String,
     /// Where it leads; empty: it is gone.
     pub target: String,
@@ -133,7 +133,7 @@ pub struct UnitStatus {
     pub path: String,
     /// The number of its last activation.
     pub activation: u64,
-    /// Starts by itself since somebody asked for one.
+    /// Starts by itself since a caller or a unit asked for one.
     pub restarts: u32,
     /// When it became active last.
     pub active_since: Option<Timestamp>,

@@ -60,7 +60,7 @@ pub struct Pool {
     left: BTreeMap<u32, (Tenant, Instant)>,
 }
 
-/// For how long a number that was given back is nobody else's to ask for: longer than connections
+/// For how long no other tenant may ask for a number that was given back: longer than connections
 /// are tried again.
 const REST: Duration = Duration::from_secs(600);
 

@@ -157,7 +157,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Connections of addresses that nobody has.
+    /// Connections of addresses that neither a cell nor the node has.
     fn forget_connections(&mut self) -> Result<()> {
         let mut kept: BTreeSet<IpAddr> = self.addresses().into_iter().collect();
         kept.extend(self.settings.node_addresses());

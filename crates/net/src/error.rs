@@ -67,7 +67,7 @@ pub enum Error {
     /// No address is free.
     #[error("tenant {tenant} has {used} of {limit} interfaces on the bridge; detach some first")]
     TenantFull {
-        /// Whose.
+        /// The tenant that has no address left.
         tenant: Tenant,
         /// How many there are.
         used: u32,

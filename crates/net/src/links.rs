@@ -195,7 +195,7 @@ fn link_of(message: Message) -> LinkMessage {
     }
 }
 
-/// What the node knows of a cell, so that it asks nobody: where its hardware address is, and which
+/// What the node knows of a cell, so that it asks no cell: where its hardware address is, and which
 /// of its addresses has it.
 pub(crate) fn know(port: u32, bridge: u32, attached: &Attached) -> Vec<RouteStep> {
     let flags = NLM_F_CREATE | NLM_F_REPLACE;

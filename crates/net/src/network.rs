@@ -98,7 +98,8 @@ impl Network {
         self.ask(Request::Look).await
     }
 
-    /// Puts the rules in place again, in one transaction: where somebody may have flushed them.
+    /// Puts the rules in place again, in one transaction: where another program may have flushed
+    /// them.
     ///
     /// # Errors
     /// The kernel's refusal; the rules are as they were then.
@@ -133,7 +134,7 @@ fn serve(
     let started = enter(netns).and_then(|here| adopt::start(settings, here, living));
     let mut worker = match started {
         Ok((worker, started)) => {
-            // Nobody waits: the loop below ends at once, since the handle is gone too.
+            // No caller waits: the loop below ends at once, since the handle is gone too.
             let _ = reply.send(Ok(started));
             worker
         }

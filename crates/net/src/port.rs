@@ -228,7 +228,7 @@ fn fail(field: &'static str, reason: &str) -> Result<()> {
 /// the daemon's next start.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Attached {
-    /// Whose.
+    /// The cell's tenant.
     pub tenant: Tenant,
     /// The interface's name in the cell.
     pub name: String,

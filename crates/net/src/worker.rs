@@ -242,7 +242,7 @@ impl Worker {
         for address in &attached.addresses {
             let forgotten = self.gone(links::forget(self.node.bridge, *address));
             outcome = outcome.and(forgotten);
-            // Whoever goes on sending to a published port must reach its next owner.
+            // A client that goes on sending to a published port must reach its next owner.
             if !attached.host_ports.is_empty() {
                 let answered = conntrack::forget_answered_by(&mut self.netfilter, *address);
                 outcome = outcome.and(answered);
@@ -293,8 +293,8 @@ impl Worker {
         self.commit_or_replace(&messages)
     }
 
-    /// Where the tables aren't what we left, because somebody has changed or flushed them, or
-    /// because a step before failed, they are put in place anew.
+    /// Where the tables aren't what we left, because another program has changed or flushed them,
+    /// or because a step before failed, they are put in place anew.
     fn commit_or_replace(&mut self, messages: &[nft::message::Message]) -> Result<()> {
         match commit(&mut self.netfilter, messages) {
             Err(Error::Kernel { errno, .. }) if NOT_AS_WE_LEFT_IT.contains(&errno) => {
@@ -328,7 +328,7 @@ impl Worker {
         outcome.and(commit(&mut self.netfilter, &messages))
     }
 
-    /// The addresses that somebody has.
+    /// The addresses that cells have.
     pub(crate) fn addresses(&self) -> Vec<IpAddr> {
         self.cells
             .values()

@@ -15,7 +15,7 @@ use model::name::{Tenant, Uid};
 /// another's.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct LogKey {
-    /// Whose.
+    /// The tenant of the executable that writes the log.
     pub tenant: Tenant,
     /// Which run of an executable.
     pub uid: Uid,

@@ -20,7 +20,7 @@ const EMPTY_BYTES: u64 = 4096;
 pub(super) struct Found {
     pub(super) key: LogKey,
     pub(super) keep: Keep,
-    /// Ascending.
+    /// The segments, oldest first.
     pub(super) segments: Vec<SegmentFiles>,
     /// The last segment is being written.
     pub(super) live: bool,

@@ -42,7 +42,7 @@ fn check_class(spec: &PodSpec) -> Result<(), Error> {
 
 /// Whether the caller may add such a container to a pod of that spec. Mounts of its own are another
 /// part of a volume, or may write where the containers of the spec can only read: a volume that is
-/// for administrators is theirs to mount, too, whoever has run the pod.
+/// for administrators is theirs to mount, too, whichever user has run the pod.
 pub(crate) fn check_debug(
     permit: &Permit,
     spec: &PodSpec,

@@ -106,7 +106,7 @@ impl Pods {
         let _ = self.shared.known.subscribe().wait_for(|known| *known).await;
     }
 
-    /// Goes on with the pods that nobody keeps yet.
+    /// Goes on with the pods that this daemon doesn't keep yet.
     fn adopt(&self) {
         for object in self.shared.runtime.annexed() {
             let Object::Cell(cell) = &*object else {

@@ -61,7 +61,7 @@ impl Kept {
 /// A stop that was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Stop {
-    /// When.
+    /// The time at which the stop was asked for.
     pub(crate) at: Timestamp,
     /// How long it may take in all.
     pub(crate) grace: Duration,
@@ -74,7 +74,7 @@ pub(crate) struct Ended {
     pub(crate) restarts: u32,
     /// Since it ran for long.
     pub(crate) in_a_row: u32,
-    /// When.
+    /// The time at which it ended.
     pub(crate) at: Timestamp,
     /// How long it ran.
     pub(crate) ran: Duration,
@@ -103,7 +103,7 @@ impl Ended {
 #[derive(Serialize, Deserialize)]
 struct Sealed {
     pod: Kept,
-    /// Hexadecimal.
+    /// The authentication code of `pod`, in hexadecimal digits.
     code: String,
 }
 

@@ -100,7 +100,7 @@ pub(crate) trait Sandbox: Send + Sync + 'static {
     /// Keeps what the next daemon has to know. When it answers, `kill -9` doesn't lose it.
     fn keep<'a>(&'a self, kept: &'a Kept) -> BoxFuture<'a, Result<(), Error>>;
 
-    /// Resolves when the sandbox is gone, whoever has ended it.
+    /// Resolves when the sandbox is gone, whatever has ended it.
     fn gone(&self) -> BoxFuture<'_, ()>;
 
     /// Removes it with all that is in it, also what still runs.

@@ -64,7 +64,7 @@ fn of_pod(error: Error) -> Error {
     }
 }
 
-/// Bits that nobody can guess.
+/// Bits that an attacker can't guess.
 pub(crate) fn random<T: Default + AsMut<[u8]>>() -> std::io::Result<T> {
     let mut bits = T::default();
     rustix::rand::getrandom(bits.as_mut(), rustix::rand::GetRandomFlags::empty())?;

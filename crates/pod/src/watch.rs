@@ -28,7 +28,7 @@ pub type WatchEvent = tenants::WatchEvent<Watched>;
 /// Tells one watcher everything, in order.
 pub type Watcher = tenants::Watcher<Watched>;
 
-/// What is kept of a pod that is gone. Its spec may be large, and nobody asks for it any more.
+/// What is kept of a pod that is gone. Its spec may be large, and no caller asks for it any more.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Gone {
     /// As it last was.

@@ -83,7 +83,7 @@ impl Runtime {
     }
 
     /// How often the kernel has ended a process of a cell, or of one in it, for want of memory; 0
-    /// where nobody counts that.
+    /// where the kernel doesn't count that.
     pub fn oom_kills(&self, tenant: &Tenant, path: &ObjectPath) -> u64 {
         let group = group(&self.shared, tenant, path);
         let events = group.and_then(|group| group.memory_events().ok().flatten());
@@ -91,8 +91,8 @@ impl Runtime {
     }
 
     /// Resolves when the kernel has ended a process of a cell, or of one in it, for want of memory
-    /// more often than `seen`. Never resolves where nobody counts that: there is
-    /// no such cell, or the node lacks the controller.
+    /// more often than `seen`. Never resolves where the kernel doesn't count that: there
+    /// is no such cell, or the node lacks the controller.
     pub async fn out_of_memory(&self, tenant: &Tenant, path: &ObjectPath, seen: u64) {
         let group = group(&self.shared, tenant, path);
         let Some(events) = group.and_then(|group| leaf::watch(&group, "memory.events").ok()) else {

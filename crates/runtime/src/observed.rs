@@ -90,7 +90,7 @@ impl Objects for Runtime {
 
 impl Runtime {
     /// The object that a process belongs to, by its cgroup as `/proc/PID/cgroup` has it: the
-    /// innermost cell or executable. `None`: it is nobody's.
+    /// innermost cell or executable. `None`: it belongs to none.
     pub fn object_of_group(&self, group: &Path) -> Option<Arc<Object>> {
         let root = self.shared.root.path();
         // The root is named from the mount point on there, and from `/` here.

@@ -20,9 +20,9 @@ use store::{Finished, Store, StoreError};
 /// Whose output it is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LogOwner {
-    /// Whose.
+    /// The tenant of the executable that writes the log.
     pub tenant: Tenant,
-    /// Where.
+    /// The path of that executable.
     pub path: ObjectPath,
     /// Which run.
     pub uid: Uid,
@@ -118,7 +118,7 @@ pub trait Images: Send + Sync + 'static {
 pub struct Attach {
     /// The cell.
     pub uid: Uid,
-    /// Whose.
+    /// The cell's tenant.
     pub tenant: Tenant,
     /// Its network namespace.
     pub netns: OwnedFd,

@@ -115,7 +115,7 @@ fn check_ports(ports: &[PublishedPort], reserved: &[PortRange], field: &str) -> 
     Ok(())
 }
 
-/// What a cell around has denied, nobody grants himself below it.
+/// What a cell around has denied, no cell below it grants itself.
 pub(crate) fn below_none(spec: &CellSpec, around: Option<Mode>) -> Result<(), Error> {
     match (spec.asked_network(), around) {
         (Some(Mode::Bridge | Mode::Cni), Some(Mode::None)) => Err(refused(

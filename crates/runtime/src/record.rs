@@ -29,7 +29,7 @@ const VERSION: u8 = 1;
 /// A stop that was asked for: written here before any signal is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct StopIntent {
-    /// When.
+    /// The time at which the stop was asked for.
     pub(crate) at: Timestamp,
     /// From there to SIGKILL; `None`: each executable's own.
     pub(crate) grace: Option<Duration>,

@@ -230,7 +230,7 @@ impl Scopes {
         found
     }
 
-    /// Signals what lives in a group and below it. Whether there was anybody.
+    /// Signals what lives in a group and below it. Whether there was a process.
     pub fn signal(&self, folder: &Path, signal: model::signal::Signal) -> bool {
         let Some(signal) = Signal::from_number(i32::from(signal.number())) else {
             return false;

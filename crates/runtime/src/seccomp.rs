@@ -53,7 +53,7 @@ impl Filters {
         if let Some(filter) = self.kept().get(&name) {
             return Ok(filter.clone());
         }
-        // Without the lock: two that come at once both compile, and nobody else waits for them.
+        // Without the lock: two that come at once both compile, and no other caller waits for them.
         let filter = compile(effective, node_mounts)?;
         let mut compiled = self.kept();
         if compiled.len() >= KEPT {

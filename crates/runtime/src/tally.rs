@@ -23,7 +23,7 @@ pub(crate) struct Tally {
     records: Arc<Mutex<Records>>,
 }
 
-/// Pure.
+/// The counts by tenant; no locks and no input or output.
 #[derive(Default)]
 struct Records {
     /// By tenant; what is empty isn't there.

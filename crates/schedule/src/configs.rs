@@ -24,7 +24,7 @@ const REMOVE: &str = "schedule.RemoveConfig";
 /// A config as it is kept.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeptConfig {
-    /// Which.
+    /// The config's tenant, kind and name.
     pub named: NamedConfig,
     /// Its texts.
     pub data: Texts,

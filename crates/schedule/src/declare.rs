@@ -137,7 +137,7 @@ impl Shared {
             self.check_chain(&named, &spec)?;
         }
         if let Some(handle) = known {
-            // One that somebody removes is wished again.
+            // One that is being removed is wished again.
             let leaves = handle.status.borrow().state.leaving.is_some();
             if same && !leaves {
                 return Ok(handle.status.borrow().clone());

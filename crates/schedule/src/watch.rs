@@ -34,7 +34,7 @@ fn named((tenant, name): Key<Label>) -> Named {
 /// What is kept of a schedule that is gone.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Gone {
-    /// Which.
+    /// The schedule's tenant and name.
     pub named: Named,
     /// Of that time that it was made.
     pub uid: Uid,

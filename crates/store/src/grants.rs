@@ -9,7 +9,7 @@ use super::{Durability, Store, StoreError};
 /// What a grant does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GrantEffect {
-    /// Permits.
+    /// The grant permits its actions.
     Allow,
     /// Forbids; wins over every permission.
     Deny,

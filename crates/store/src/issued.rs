@@ -15,9 +15,9 @@ pub const MAX_CERTIFICATES: usize = 256;
 pub struct IssuedRow {
     /// Lower-case hexadecimal.
     pub serial: String,
-    /// Whose.
+    /// The user's tenant.
     pub tenant: String,
-    /// Whose.
+    /// The user that it was issued to.
     pub user: String,
     /// The serial of the certificate that proved the request, where that was the same user's.
     pub parent: Option<String>,

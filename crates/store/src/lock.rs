@@ -26,7 +26,7 @@ pub enum LockError {
     Io {
         /// Which file.
         file: PathBuf,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
 }

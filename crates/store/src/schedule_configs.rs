@@ -9,7 +9,7 @@ use super::{Durability, Store, StoreError};
 /// One config.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConfigRow {
-    /// Whose.
+    /// The tenant that it belongs to.
     pub tenant: String,
     /// Of which kind.
     pub kind: String,
@@ -25,7 +25,7 @@ pub struct ConfigRow {
     pub changed_ns: i64,
     /// It can't be changed.
     pub immutable: bool,
-    /// JSON.
+    /// The config's texts as JSON.
     pub data: Vec<u8>,
 }
 

@@ -9,7 +9,7 @@ use super::{Durability, Store, StoreError};
 /// One schedule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScheduleRow {
-    /// Whose.
+    /// The tenant that it belongs to.
     pub tenant: String,
     /// Its name.
     pub name: String,
@@ -36,7 +36,7 @@ pub struct ScheduleRow {
 pub struct ScheduleEntry {
     /// Grows by one with each line.
     pub number: u64,
-    /// JSON.
+    /// The entry as JSON.
     pub entry: Vec<u8>,
 }
 

@@ -12,7 +12,7 @@ pub const MAX_SETS_PER_TENANT: u64 = 1000;
 /// One set's manifest.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SetRow {
-    /// Whose.
+    /// The tenant that it belongs to.
     pub tenant: String,
     /// Its name.
     pub name: String,
@@ -22,7 +22,7 @@ pub struct SetRow {
     pub changed_ns: i64,
     /// The SPIFFE ID of its writer.
     pub changed_by: String,
-    /// JSON.
+    /// The manifest as JSON.
     pub manifest: Vec<u8>,
 }
 

@@ -130,7 +130,7 @@ impl<N: Clone + Ord, G> Feed<N, G> {
         self.changed.send_replace(at);
     }
 
-    /// A tenant is gone: whoever has its name next is told nothing of what was its.
+    /// A tenant is gone: the next tenant of its name is told nothing of what was its.
     pub fn drop_tenant(&self, tenant: &Tenant) {
         let mut inner = self.lock();
         if let Some(gone) = inner.gone.remove(tenant) {

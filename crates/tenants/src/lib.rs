@@ -72,7 +72,7 @@ pub trait Meter: Send + Sync + 'static {
 /// One quota of one tenant, as of now.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct QuotaStatus {
-    /// Which.
+    /// The quota.
     pub quota: Quota,
     /// What was set, or the default.
     pub amount: Amount,
@@ -87,7 +87,7 @@ pub struct QuotaStatus {
 /// A tenant, as of now.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TenantStatus {
-    /// Which.
+    /// The tenant's name.
     pub name: Tenant,
     /// When its first quota was set, or its first user was created; `CLOCK_REALTIME`, nanoseconds.
     /// 0: neither.

@@ -83,7 +83,7 @@ pub enum Told<S: Source> {
 
 /// One thing that a watcher is told.
 pub struct WatchEvent<S: Source> {
-    /// What.
+    /// The kind of change.
     pub kind: WatchKind,
     /// Of which one; `None` for `SnapshotEnd` and `Reset`.
     pub told: Option<Told<S>>,

@@ -72,7 +72,7 @@ pub trait Files {
     }
 
     /// By what a later change of a file or folder is seen, links followed; `None` where there is
-    /// nothing, or where nobody can tell.
+    /// nothing, or where the implementation can't tell.
     fn stamp(&self, path: &str) -> Option<Stamp> {
         let _ = path;
         None

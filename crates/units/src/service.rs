@@ -67,13 +67,13 @@ pub enum End {
 /// Which processes a stop reaches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KillMode {
-    /// All.
+    /// All processes of the unit.
     ControlGroup,
     /// The main one gets the signal, all get the last one.
     Mixed,
     /// The main one.
     Process,
-    /// None.
+    /// No process.
     None,
 }
 
@@ -91,9 +91,9 @@ pub enum OomPolicy {
 /// How it is stopped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kill {
-    /// Whom.
+    /// The processes that a stop reaches.
     pub mode: KillMode,
-    /// First.
+    /// The signal that is sent first.
     pub signal: Signal,
     /// First, where it is to be started again.
     pub restart_signal: Signal,
@@ -254,7 +254,7 @@ impl Service {
         }
     }
 
-    /// Whether it is started again after an end that nobody asked for.
+    /// Whether it is started again after an end that no job asked for.
     pub fn restarts_after(&self, end: End) -> bool {
         let within = |set: &Statuses| match end {
             End::Exited(code) => set.codes.contains(&code),

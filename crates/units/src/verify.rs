@@ -28,8 +28,8 @@ impl Report {
     }
 }
 
-/// Looks at a unit. `honours` says which fields whoever runs it honours; `exists` whether there is
-/// a unit of a name.
+/// Looks at a unit. `honours` says which fields the node honours; `exists` whether there is a unit
+/// of a name.
 pub fn verify(
     unit: &Unit,
     honours: &dyn Fn(&str) -> bool,
@@ -132,7 +132,7 @@ fn of_type(unit: &Unit) -> Vec<Finding> {
     }
 }
 
-/// Flags that are on where nobody sets them: off is what needs to be honoured.
+/// Flags that are on where no file sets them: off is what needs to be honoured.
 const ON: [&str; 2] = ["IgnoreSIGPIPE", "SendSIGKILL"];
 
 /// Whatever is set and isn't honoured: a warning, or what keeps the unit from running.

@@ -19,7 +19,7 @@ use crate::build::{self, Profile};
 
 /// Until an application answers its client: a Java server begins slowly on a busy machine.
 const READY: Duration = Duration::from_secs(120);
-/// Between two questions: no application tells whoever asks from outside.
+/// Between two questions: no application tells a process outside when it serves.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// One application.
@@ -279,7 +279,7 @@ impl Bed {
                 it.answer,
                 String::from_utf8_lossy(&output.stderr)
             );
-            // It tells nobody who asks from outside when it serves.
+            // It tells no process outside when it serves.
             std::thread::sleep(LOOK);
         }
     }

@@ -116,7 +116,7 @@ fn show(format: Format, changed: Vec<PodStatus>) -> Result<u8, Failure> {
 
 fn pod(session: &Session, manifest: Manifest) -> Pod {
     let mut place = session.reference(&manifest.name);
-    // A namespace is what Aurae calls a tenant; `default` is whoever asks.
+    // A namespace is what Aurae calls a tenant; `default` is the session's own.
     if place.tenant.is_empty() && manifest.namespace != "default" {
         place.tenant = manifest.namespace;
     }

@@ -151,7 +151,7 @@ fn refused(problems: &[impl std::fmt::Display]) -> Failure {
         .with_hint("change them or leave them out; nothing was changed")
 }
 
-/// A namespace is what Aurae calls a tenant; `default` is whoever asks.
+/// A namespace is what Aurae calls a tenant; `default` is the session's own.
 fn tenant(session: &Session, namespace: &str) -> String {
     match namespace {
         "" | "default" => session.tenant(),

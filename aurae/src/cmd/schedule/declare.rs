@@ -58,7 +58,7 @@ pub(super) struct WishFlags {
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Restart {
-    /// Nothing
+    /// A run that has ended stays so
     No,
     /// One that failed is run again
     OnFailure,
@@ -78,7 +78,7 @@ enum Overlapping {
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Missing {
-    /// Nothing
+    /// They are left out
     Skip,
     /// One run makes up for all of them
     RunOnce,

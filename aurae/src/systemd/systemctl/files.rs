@@ -83,7 +83,7 @@ fn below(options: &Options, root: &Path, verb: &str, words: &[String]) -> Result
             print_line(target.ok_or_else(none)?.as_str())?;
             return Ok(0);
         }
-        // There is nobody to tell.
+        // There is no daemon to tell.
         "daemon-reload" => return Ok(0),
         other => {
             return Err(Failure::new(format!(

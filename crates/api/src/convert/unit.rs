@@ -72,7 +72,7 @@ pub fn to_job(done: JobDone) -> wire::UnitJob {
     }
 }
 
-/// Links.
+/// The links that enabling or disabling has changed.
 pub fn to_changes(changes: Vec<FileChange>) -> wire::UnitFilesResponse {
     let change = |FileChange { path, target }| wire::UnitFileChange { path, target };
     wire::UnitFilesResponse {

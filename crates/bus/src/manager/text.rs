@@ -246,7 +246,7 @@ mod tests {
         of(kind, &properties.into_iter().map(own).collect::<Vec<_>>())
     }
 
-    /// What logind asks for when somebody logs in.
+    /// What logind asks for when a user logs in.
     #[test]
     fn a_session_s_scope_is_a_file() {
         let asked = asked(

@@ -139,7 +139,7 @@ fn abilities(view: &View, all: &mut Properties) {
             flag(settings, "DefaultDependencies", true),
         ),
         ("IgnoreOnIsolate", refuses("IgnoreOnIsolate")),
-        // Files are read again by whoever asks for it; whether they are others isn't looked at.
+        // Files are read again when a client asks for it; whether they are others isn't looked at.
         ("NeedDaemonReload", false),
         ("Transient", view.is_transient),
         ("Perpetual", false),

@@ -87,7 +87,7 @@ async fn talk(
 /// Connects to a bus.
 ///
 /// # Errors
-/// It isn't there, takes nobody of this user, or takes too long.
+/// It isn't there, takes no client of this user, or takes too long.
 pub(crate) async fn connect(path: &Path) -> io::Result<(BufReader<OwnedReadHalf>, OwnedWriteHalf)> {
     let connected = tokio::time::timeout(GREETING, greet(path));
     connected.await.map_err(|_| io::ErrorKind::TimedOut)?

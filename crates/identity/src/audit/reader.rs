@@ -19,7 +19,7 @@ const BATCH: usize = 32;
 pub struct Filter {
     /// Not before: `CLOCK_REALTIME`, nanoseconds.
     pub since_ns: Option<i64>,
-    /// Before.
+    /// Entries from before this time, in nanoseconds.
     pub until_ns: Option<i64>,
     /// The caller's whole SPIFFE ID, or its end after a `/` (`admin`, `tenant/a/user/ann`).
     pub actor: Option<String>,

@@ -43,7 +43,7 @@ const LEFT_ALONE: Duration = Duration::from_secs(120);
 /// What collections by thresholds have done since the daemon started.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Relief {
-    /// Collections.
+    /// The number of collections.
     pub times: u64,
     /// Names of images that were forgotten.
     pub images: u64,

@@ -36,7 +36,7 @@ pub(super) const DEADLINE: Duration = Duration::from_secs(6 * 60 * 60);
 pub struct Pull {
     /// For whom.
     pub tenant: Tenant,
-    /// What.
+    /// The image.
     pub reference: Reference,
     /// Whether the registry is asked.
     pub policy: PullPolicy,

@@ -25,7 +25,7 @@ const INDEX: &str = "io.aurae.index";
 /// One name of one tenant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// Whose.
+    /// The tenant that it belongs to.
     pub tenant: Tenant,
     /// In full: `docker.io/library/nginx:1.25`.
     pub reference: String,

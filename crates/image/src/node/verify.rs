@@ -124,7 +124,7 @@ impl Inner {
         }
     }
 
-    /// Reads a blob again. One that has other bytes is put aside, whoever has it.
+    /// Reads a blob again. One that has other bytes is put aside, whichever images have it.
     fn verify_blob(&self, digest: &Digest, verified: &mut Verified, sound: &mut BTreeSet<Digest>) {
         let read = self.store.blob_size(digest).and_then(|bytes| {
             verified.read_bytes = verified.read_bytes.saturating_add(bytes);

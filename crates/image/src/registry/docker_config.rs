@@ -73,7 +73,7 @@ pub(crate) enum Found {
 }
 
 impl DockerConfig {
-    /// Reads a file. One that isn't there is empty: whoever never logged in has none.
+    /// Reads a file. One that isn't there is empty: a user that never logged in has none.
     ///
     /// # Errors
     /// [`RegistryError::Credentials`] where it can't be read, is longer than 1 MiB or isn't JSON of

@@ -50,7 +50,8 @@ const HUB: (&str, &str) = ("docker.io", "registry-1.docker.io");
 #[derive(Clone, Debug, Default)]
 pub struct Hosts {
     /// Whether a host without a table is reached at public addresses alone, also when it is named
-    /// by a reference and not by a redirect: whoever may pull could else probe the node's network.
+    /// by a reference and not by a redirect: a user that may pull could else probe the node's
+    /// network.
     pub(crate) public_only: bool,
     registries: BTreeMap<String, Registry>,
     hosts: BTreeMap<String, Arc<Host>>,

@@ -25,7 +25,7 @@ const MIRROR_ATTEMPTS: u32 = 2;
 /// What a session may do in its repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Read.
+    /// Reading blobs and manifests.
     Pull,
     /// Read and write.
     Push,

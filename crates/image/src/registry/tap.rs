@@ -19,7 +19,7 @@ pub trait Tap: fmt::Debug + Send + Sync {
     fn image(&self, manifest: &Descriptor) -> Result<(), model::error::Error>;
 
     /// A blob begins to come into this file, or begins anew: what was told of it before is void.
-    /// `None`: nobody reads it meanwhile.
+    /// `None`: no [`Feed`] reads it meanwhile.
     fn begin(&self, blob: &Digest, file: File) -> Option<Box<dyn Feed>>;
 
     /// A blob is in the store.

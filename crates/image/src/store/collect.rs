@@ -59,7 +59,7 @@ pub struct Keep {
 /// What has gone.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Collected {
-    /// Images.
+    /// Names of images that were removed.
     pub names: Vec<Named>,
     /// Blobs, whole ones and parts.
     pub blobs: u64,

@@ -278,7 +278,7 @@ impl Ingest {
         let synced = self.file.sync_data();
         synced.map_err(|error| ImageError::io("sync", &self.path, error))?;
         let blob = self.store.blob_path(&self.digest);
-        // Whoever gives it a name puts the folder on disk, once for all blobs of an image.
+        // The thread that names an image puts the folder on disk, once for all of its blobs.
         std::fs::rename(&self.path, &blob)
             .map_err(|error| ImageError::io("rename", &self.path, error))?;
         Ok(self

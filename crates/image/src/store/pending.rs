@@ -16,7 +16,7 @@ use crate::digest::Digest;
 /// What a transfer brings.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Pending {
-    /// Whose.
+    /// The tenant that the transfer is for.
     pub owner: String,
     /// The image.
     pub manifest: Digest,

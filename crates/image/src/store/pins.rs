@@ -12,7 +12,7 @@ use crate::digest::Digest;
 #[derive(Debug, Default)]
 pub(super) struct Pins {
     counts: HashMap<Digest, usize>,
-    /// How many blobs and layers were taken away. Whoever takes one away has this locked.
+    /// How many blobs and layers were taken away. The thread that takes one away has this locked.
     removals: u64,
 }
 

@@ -26,13 +26,13 @@ pub enum UnpackError {
     Entry {
         /// Its path, as the layer has it.
         entry: String,
-        /// Why.
+        /// What is wrong with it.
         problem: String,
     },
     /// A bound was passed.
     #[error("{what} is more than the {limit} that are allowed")]
     TooMuch {
-        /// What.
+        /// What there is too much of.
         what: String,
         /// The bound, with its unit.
         limit: String,

@@ -229,8 +229,8 @@ impl Cell {
             let detail = "the executable has ended, or has not started";
             return Err(failed(Step::Protocol, Errno::SRCH, detail));
         }
-        // It may have ended before anybody called it a main process. What has is reaped, or will
-        // be: until then it can be signalled.
+        // It may have ended before the daemon called it a main process. What has is reaped, or
+        // will be: until then it can be signalled.
         let is_there = pidfd::exists(&pidfd).step(Step::Protocol)?;
         self.unwatch(workload);
         workload.pid = pid;

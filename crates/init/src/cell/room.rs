@@ -123,7 +123,7 @@ impl Room {
         self.workloads.0.iter().position(is_it)
     }
 
-    /// Has the loop tell of the end of a workload's process, whoever its parent is.
+    /// Has the loop tell of the end of a workload's process, whichever process its parent is.
     pub(super) fn watch(&mut self, at: usize, poll: &Poll) -> Result<()> {
         let Some(workload) = self.workloads.0.get(at) else {
             return Ok(());

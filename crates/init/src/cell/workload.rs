@@ -218,7 +218,7 @@ pub(crate) fn exit_record(exit: &Exit, started_ns: u64) -> ExitRecord {
     }
 }
 
-/// The end of a process that was reaped when nobody knew whose it was.
+/// The end of a process that was reaped before the init knew whose it was.
 pub(super) fn unknown_end(started_ns: u64) -> ExitRecord {
     ExitRecord {
         how: ExitHow::Unknown,

@@ -182,13 +182,13 @@ fn status_of(program: &str, words: &[&std::ffi::OsStr], console: &Console) -> Op
     }
 }
 
-/// A shell for who knows root's password, and then the machine starts anew.
+/// A shell for a user that knows root's password, and then the machine starts anew.
 fn rescue(console: &Console) -> ! {
     let mut login = Command::new(SULOGIN);
     login.env("TERM", "linux").current_dir("/");
     if let Err(error) = login.status() {
         console.say(&format!("{SULOGIN}: {error}"));
-        // Nobody can be asked: the machine must not start anew again and again.
+        // No user can be asked: the machine must not start anew again and again.
         stand_still();
     }
     restart(console)

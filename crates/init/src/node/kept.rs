@@ -86,7 +86,7 @@ impl Kept {
         self.listing = Some((request, 0));
     }
 
-    /// Nobody asks for them any more.
+    /// The daemon doesn't ask for them any more.
     pub(super) fn stop_listing(&mut self) {
         self.listing = None;
     }

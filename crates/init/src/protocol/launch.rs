@@ -172,7 +172,7 @@ impl Launch {
 pub struct Open {
     /// 0, 1 or 2.
     pub stream: u8,
-    /// How.
+    /// The way in which it is opened.
     pub how: OpenHow,
     /// An absolute path, in the executable's own view of files; of [`OpenHow::Same`] empty.
     pub path: Vec<u8>,
@@ -187,9 +187,9 @@ pub enum OpenHow {
     Append,
     /// Emptied first.
     Truncate,
-    /// A terminal; that of standard input becomes the controlling one, and must be nobody's.
+    /// A terminal; that of standard input becomes the controlling one, and must be no session's.
     Terminal,
-    /// The same, once nobody has it.
+    /// The same, once no session has it.
     TerminalWhenFree,
     /// The same; another session that has it loses it.
     TerminalByForce,

@@ -18,7 +18,7 @@ pub struct Sandbox {
     /// A UTS namespace of its own.
     pub hostname: bool,
     /// A user namespace of its own, in which root and its user are themselves and all others are
-    /// nobody.
+    /// the overflow user.
     pub users: bool,
     /// `SECBIT_*`; 0: unchanged.
     pub secure_bits: u32,
@@ -50,7 +50,7 @@ pub enum Spread {
     Shared,
     /// From the node.
     Slave,
-    /// Neither.
+    /// Neither from the node nor below.
     Private,
 }
 
@@ -92,7 +92,7 @@ pub enum Kind {
     },
     /// A few devices that do no harm, and terminals.
     Devices,
-    /// Processes.
+    /// A procfs.
     Processes {
         /// `hidepid=`; empty: the default.
         hide: String,

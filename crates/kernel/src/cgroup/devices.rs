@@ -69,7 +69,7 @@ pub struct Rule {
     pub access: Access,
 }
 
-/// Character devices that do no harm: those of memory that is nobody's, of chance, of terminals.
+/// Character devices that do no harm: those of empty memory, of chance, of terminals.
 const HARMLESS: [(u32, Option<u32>); 8] = [
     (1, Some(3)),
     (1, Some(5)),

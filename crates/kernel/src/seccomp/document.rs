@@ -31,7 +31,7 @@ pub struct Document {
     pub architectures: Vec<String>,
     /// Flags of seccomp(2). `None`: those that engines set where a profile has none.
     pub flags: Option<Vec<String>>,
-    /// Whether somebody listens for `SCMP_ACT_NOTIFY`.
+    /// Whether a process listens for `SCMP_ACT_NOTIFY`.
     pub has_listener: bool,
     /// Looked at in this order.
     pub entries: Vec<Entry>,
@@ -59,7 +59,7 @@ pub struct Argument {
     pub value: u64,
     /// What the masked argument is compared with.
     pub value_two: u64,
-    /// How.
+    /// The comparison, as libseccomp names it (`SCMP_CMP_EQ`).
     pub operator: String,
 }
 

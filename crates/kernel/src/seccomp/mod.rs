@@ -121,7 +121,7 @@ pub enum Action {
     KillThread,
     /// A tracer decides, and is told this number; without one the call fails with `ENOSYS`.
     Trace(u16),
-    /// Whoever holds the filter's listener ([`install_with`]) decides.
+    /// The process that holds the filter's listener ([`install_with`]) decides.
     Notify,
 }
 

@@ -13,7 +13,7 @@ use crate::schema::{Cardinality, Enum, Field, Kind, Message, Method, Presence, S
 pub struct Page {
     /// `runtime.md`
     pub name: String,
-    /// Markdown.
+    /// The page as Markdown.
     pub text: String,
 }
 

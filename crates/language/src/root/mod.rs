@@ -62,7 +62,7 @@ pub enum ReadError {
     System {
         /// As it was asked for.
         path: String,
-        /// Why.
+        /// The system's error.
         source: std::io::Error,
     },
 }

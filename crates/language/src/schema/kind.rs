@@ -50,7 +50,7 @@ pub enum MapKey {
     Int64,
     /// 64 bits without.
     Uint64,
-    /// Any.
+    /// Any text.
     String,
 }
 

@@ -147,7 +147,7 @@ pub struct Field {
 /// How many values a field has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cardinality {
-    /// One.
+    /// One value.
     Single,
     /// An array.
     List,

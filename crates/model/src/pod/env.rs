@@ -48,9 +48,9 @@ pub enum Fact {
     CpuLimit,
     /// Whole CPUs, rounded up.
     CpuRequest,
-    /// Bytes.
+    /// The container's memory limit in bytes.
     MemoryLimit,
-    /// Bytes.
+    /// The container's memory request in bytes.
     MemoryRequest,
     /// The pod's first address.
     PodIp,

@@ -79,7 +79,7 @@ pub struct DebugPod {
 /// The checked request of `Pods.Watch`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WatchPods {
-    /// Whose.
+    /// The tenants whose pods are watched.
     pub scope: Scope,
     /// Only pods with such labels.
     pub selector: Selector,

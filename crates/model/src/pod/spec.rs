@@ -202,7 +202,7 @@ pub enum Pull {
     Always,
     /// Where it isn't there.
     IfNotPresent,
-    /// Never.
+    /// The image must be on the node already.
     Never,
 }
 

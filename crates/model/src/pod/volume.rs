@@ -86,7 +86,7 @@ impl Files {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Host {
-    /// Absolute.
+    /// Its absolute path on the node.
     pub path: String,
     /// What must be there.
     #[serde(skip_serializing_if = "crate::is_default")]
@@ -103,7 +103,7 @@ pub struct Host {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HostKind {
-    /// Anything.
+    /// Nothing is checked.
     #[default]
     Any,
     /// A folder.
@@ -124,7 +124,7 @@ pub enum HostKind {
 pub struct VolumeMount {
     /// The volume's name.
     pub volume: String,
-    /// Absolute.
+    /// The absolute path in the container.
     pub path: String,
     /// A part of the volume; empty: all of it.
     #[serde(skip_serializing_if = "crate::is_default")]

@@ -30,7 +30,7 @@ const MAX_STEM: usize = 32;
 pub struct Line {
     /// In the file, from 1.
     pub number: usize,
-    /// When.
+    /// The times at which it runs.
     pub when: When,
     /// Who; empty: the file has no such column.
     pub user: String,
@@ -47,7 +47,7 @@ pub struct Line {
 pub struct Problem {
     /// In the file, from 1.
     pub line: usize,
-    /// Why.
+    /// The reason, for people.
     pub words: String,
 }
 

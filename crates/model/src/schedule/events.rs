@@ -464,7 +464,7 @@ fn lost_of_job(job: &mut JobState, now: Timestamp) {
     }
 }
 
-/// A run that somebody asked for, and those that follow it, take nothing away from the time that is
+/// A run that a caller asked for, and those that follow it, take nothing away from the time that is
 /// yet to come.
 fn ahead(spec: &Spec, run: &Run) -> bool {
     matches!(spec.when, When::At(at) if run.due.at < at)

@@ -12,7 +12,7 @@ use super::spec::{Draft, LONGEST, Overlap, Restart, When};
 use crate::error::{Error, Result};
 
 /// The most replicas of one schedule, and the most runs of one job at a time. A kubelet has 110
-/// pods in all where nobody says otherwise.
+/// pods in all where its configuration doesn't say otherwise.
 pub const MAX_AT_A_TIME: u32 = 256;
 /// The most runs that a job may need.
 pub const MAX_COMPLETIONS: u32 = 10_000;

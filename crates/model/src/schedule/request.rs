@@ -10,7 +10,7 @@ use crate::request::Scope;
 /// Names one schedule.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Named {
-    /// Whose.
+    /// The tenant that it belongs to.
     pub tenant: Tenant,
     /// A name of its own: of no object of the runtime.
     pub name: Label,
@@ -47,7 +47,7 @@ pub fn check_name(name: &Label) -> Result<()> {
 /// The checked request of `Schedules.Declare`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Declare {
-    /// Which.
+    /// The schedule's tenant and name.
     pub named: Named,
     /// The wish.
     pub spec: Spec,
@@ -56,7 +56,7 @@ pub struct Declare {
 /// The checked request of `Schedules.List`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct List {
-    /// Whose.
+    /// The tenants whose schedules are listed.
     pub scope: Scope,
     /// How many at most.
     pub page_size: usize,
@@ -67,7 +67,7 @@ pub struct List {
 /// The checked request of `Schedules.Watch`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Watch {
-    /// Whose.
+    /// The tenants whose schedules are watched.
     pub scope: Scope,
     /// Where to go on.
     pub resume_token: Option<String>,
@@ -76,9 +76,9 @@ pub struct Watch {
 /// Names one config.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct NamedConfig {
-    /// Whose.
+    /// The tenant that it belongs to.
     pub tenant: Tenant,
-    /// Which.
+    /// The config's kind and name.
     pub config: Config,
 }
 
@@ -92,7 +92,7 @@ impl NamedConfig {
 /// The checked request of `Schedules.PutConfig`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PutConfig {
-    /// Which.
+    /// The config's tenant, kind and name.
     pub named: NamedConfig,
     /// Its texts.
     pub data: Texts,

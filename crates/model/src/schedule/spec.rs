@@ -92,7 +92,7 @@ pub enum When {
         /// Its time zone; empty: UTC.
         zone: String,
     },
-    /// Once.
+    /// One time only.
     At(Timestamp),
     /// Each time a run of another schedule of the tenant has ended.
     After {
@@ -139,7 +139,7 @@ pub struct Window {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum Restart {
-    /// Nothing.
+    /// A run that has ended isn't begun again.
     #[default]
     No,
     /// One that failed is run again.
@@ -165,7 +165,7 @@ pub enum Overlap {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Missed {
-    /// Nothing.
+    /// A missed time is left out.
     Skip,
     /// One run makes up for all of them.
     RunOnce,
@@ -216,7 +216,7 @@ pub enum Needed {
 pub struct Draft {
     /// What runs.
     pub work: Work,
-    /// When.
+    /// The times at which it runs.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub when: When,
     /// The only node on which it may run; empty: this one.
@@ -234,8 +234,8 @@ pub struct Draft {
     /// What becomes of a time that comes while a run goes on.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub overlap: Overlap,
-    /// What becomes of times that nobody saw. `None`: of `At`, it is made up for; others are
-    /// skipped.
+    /// What becomes of times that the daemon missed. `None`: of `At`, it is made up for; others
+    /// are skipped.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub missed: Option<Missed>,
     /// How many ends are kept. `None`: [`DEFAULT_HISTORY`].
@@ -253,7 +253,7 @@ pub struct Draft {
     /// Nothing begins by itself. A job's runs end.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub suspended: bool,
-    /// A time that nobody saw for longer is skipped, also where others are made up for.
+    /// A time that the daemon missed for longer is skipped, also where others are made up for.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub start_within: Option<Duration>,
     /// Of runs that succeeded: how many are kept, with their records and logs. `None`: as
@@ -337,7 +337,7 @@ impl Spec {
         self.history.unwrap_or(DEFAULT_HISTORY)
     }
 
-    /// What becomes of times that nobody saw.
+    /// What becomes of times that the daemon missed.
     pub fn missed(&self) -> Missed {
         match (&self.when, self.missed) {
             (_, Some(missed)) => missed,

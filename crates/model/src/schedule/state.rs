@@ -65,7 +65,7 @@ pub struct State {
     pub job_numbers: u64,
     /// The boot of the node whose start is accounted for.
     pub boot: Option<String>,
-    /// Somebody has removed it: its runs end, and then it goes.
+    /// It is being removed: its runs end, and then it goes.
     pub leaving: Option<Leaving>,
     /// Why the last start was refused.
     pub refusal: Option<Refusal>,
@@ -95,7 +95,7 @@ pub struct Pause {
 pub struct Due {
     /// Since when.
     pub at: Timestamp,
-    /// Why.
+    /// What has asked for it.
     pub by: Trigger,
     /// How often it was begun already.
     pub attempt: u32,
@@ -109,13 +109,13 @@ pub enum Trigger {
     Declared,
     /// Its time came.
     Time,
-    /// Its time had passed while nobody looked.
+    /// Its time had passed while the daemon didn't look.
     Missed,
     /// Another schedule's run ended.
     After,
     /// Its last run ended, or went with the node.
     Restart,
-    /// Somebody asked.
+    /// A caller asked.
     Hand,
 }
 
@@ -248,7 +248,7 @@ pub struct Leaving {
     pub tenant: Tenant,
     /// The user.
     pub user: Label,
-    /// When.
+    /// The time at which its removal was asked for.
     pub at: Timestamp,
     /// What the last try has failed with.
     #[serde(default)]
@@ -270,9 +270,9 @@ pub enum Stopping {
 /// How a run ended.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct End {
-    /// Which.
+    /// The run's number.
     pub number: u64,
-    /// When.
+    /// The time at which it ended.
     pub at: Timestamp,
     /// As it should.
     pub success: bool,
@@ -357,7 +357,7 @@ pub enum Outcome {
     Failed,
     /// It was stopped.
     Stopped,
-    /// It was never begun: another one went on, or nobody was there.
+    /// It was never begun: another one went on, or the daemon wasn't there.
     Skipped,
     /// Its start was refused.
     Refused,

@@ -24,7 +24,7 @@ pub enum Why {
     BackOff(Timestamp),
     /// There were more starts than the limit allows.
     StartLimit,
-    /// Somebody paused it.
+    /// A user paused it.
     Paused(Pause),
     /// Its start was refused, and is tried again then.
     Refused(Refusal, Option<Timestamp>),
@@ -38,7 +38,7 @@ pub enum Why {
     Rolling(String),
     /// That hangs; since how far, in words.
     Hangs(String),
-    /// Somebody has removed it: what hinders that, in words.
+    /// It is being removed: what hinders that, in words.
     Leaving(String),
     /// It isn't for this node; why, in words.
     Elsewhere(String),

@@ -225,7 +225,7 @@ impl Only {
     }
 }
 
-/// A capability that nobody knows is one that nobody has.
+/// A capability that the node doesn't know is one that no process has.
 fn holds(name: &str, capabilities: CapabilitySet) -> bool {
     name.parse::<CapabilitySet>()
         .is_ok_and(|one| capabilities.contains(one))

@@ -39,7 +39,7 @@ impl Added {
         })
     }
 
-    /// Removes what a daemon that died has left half written. To be called while nobody adds.
+    /// Removes what a daemon that died has left half written. To be called while no cell is added.
     ///
     /// # Errors
     /// The folder can't be read or written.

@@ -53,7 +53,7 @@ fn file_name(network: &str, container: &str, interface: &str) -> String {
 pub(super) struct Cache(PathBuf);
 
 impl Cache {
-    /// Nobody else reads what plugins are told: secrets may be in it.
+    /// No other user reads what plugins are told: secrets may be in it.
     pub(super) fn open(folder: PathBuf) -> Result<Self> {
         let make = || {
             let mut builder = std::fs::DirBuilder::new();
@@ -85,13 +85,13 @@ impl Cache {
             std::fs::rename(&beside, &path)
         };
         put().map_err(|error| {
-            // Half of it is nobody's, and the disk may be full.
+            // Half of it is of no use, and the disk may be full.
             let _ = std::fs::remove_file(&beside);
             Error::io(&path, "writing")(error)
         })
     }
 
-    /// Removes what writers that have died have left half. Only while nobody writes.
+    /// Removes what writers that have died have left half. Only while no other writer writes.
     pub(super) fn sweep(&self) -> Result<()> {
         for name in self.names()? {
             if name.starts_with('.') {

@@ -63,9 +63,9 @@ impl Network {
 /// A file that was passed over.
 #[derive(Debug)]
 pub struct Rejected {
-    /// Which.
+    /// The file that was rejected.
     pub file: PathBuf,
-    /// Why.
+    /// The reason.
     pub error: Error,
 }
 

@@ -72,7 +72,7 @@ pub enum Error {
     /// A file or a program can't be reached.
     #[error("{}: {what}", path.display())]
     Io {
-        /// Which.
+        /// The file or program.
         path: PathBuf,
         /// What was tried.
         what: &'static str,

@@ -243,7 +243,7 @@ impl Runner {
     }
 }
 
-/// The process group of a plugin that isn't waited for yet, killed where nobody will.
+/// The process group of a plugin that isn't waited for yet, killed where no caller will.
 struct Group(Option<u32>);
 
 impl Drop for Group {
@@ -253,7 +253,7 @@ impl Drop for Group {
             .and_then(|pid| i32::try_from(pid).ok())
             .and_then(Pid::from_raw);
         if let Some(pid) = pid {
-            // Nobody may be left in it, which is as good.
+            // No process may be left in it, which is as good.
             let _ = kill_process_group(pid, Signal::KILL);
         }
     }

@@ -28,7 +28,7 @@ const TERMINAL: u8 = 0x10;
 pub enum Entry {
     /// Bytes of the data file.
     Data {
-        /// Whose.
+        /// The stream that the bytes were written to.
         stream: Stream,
         /// Through a terminal: these bytes can be lost between its buffer and the file.
         terminal: bool,
@@ -39,7 +39,7 @@ pub enum Entry {
     },
     /// Bytes that are not there.
     Gap {
-        /// Why.
+        /// The reason that they are missing.
         reason: GapReason,
         /// How many, at most [`MAX_GAP`].
         bytes: u64,
@@ -54,7 +54,7 @@ pub enum Entry {
 /// A record of an index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// What.
+    /// The entry itself.
     pub entry: Entry,
     /// When it was read (or dropped), in microseconds; 56 bits are kept.
     pub time_us: u64,

@@ -20,7 +20,7 @@ pub struct Walk {
 pub enum Step {
     /// Bytes that are there.
     Data {
-        /// Whose.
+        /// The stream that the bytes were written to.
         stream: Stream,
         /// When, in microseconds.
         time_us: u64,
@@ -33,7 +33,7 @@ pub enum Step {
     },
     /// Bytes that are not.
     Gap {
-        /// Why.
+        /// The reason that they are missing.
         reason: GapReason,
         /// When, in microseconds.
         time_us: u64,

@@ -75,7 +75,7 @@ impl Desk {
     pub(super) fn refused(&self) {
         let count = self.refused.get().saturating_add(1);
         self.refused.set(count);
-        // Once for each power of two: whoever sends it can send a lot.
+        // Once for each power of two: the sender can send a lot.
         if count.is_power_of_two() {
             tracing::warn!(count, "messages to the journal were refused");
         }
@@ -125,8 +125,8 @@ impl Desk {
         *self.host.borrow_mut() = host();
     }
 
-    /// Passes a message on as it came. Nobody waits: a syslog that is slow, or isn't there, gets
-    /// none.
+    /// Passes a message on as it came. The daemon doesn't wait: a syslog that is slow, or isn't
+    /// there, gets none.
     pub(super) fn forward(&self, message: &[u8]) {
         if let Some(forward) = &self.forward {
             let _lost = forward.socket.send_to(message, &forward.to);

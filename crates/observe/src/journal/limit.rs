@@ -28,8 +28,8 @@ impl Default for RateLimit {
     }
 }
 
-/// Senders that are counted apart. Half of the places are the tenant `system`'s alone; whoever
-/// finds none shares one with all others of its kind.
+/// Senders that are counted apart. Half of the places are the tenant `system`'s alone; a sender
+/// that finds none shares one with all others of its kind.
 const MOST: usize = 2048;
 
 #[derive(Debug)]
@@ -53,7 +53,7 @@ pub(super) struct Limiter {
 pub(super) enum Verdict {
     /// It is taken; so many before it were not.
     Taken {
-        /// Messages.
+        /// The number of messages that were not taken.
         after: u64,
     },
     /// It isn't.
@@ -117,7 +117,7 @@ impl Limiter {
         key
     }
 
-    /// Forgets whoever said nothing of late.
+    /// Forgets the senders that said nothing of late.
     fn forget(&mut self, now: Duration) {
         let interval = self.limit.interval;
         self.counts

@@ -138,7 +138,7 @@ struct Datagram<'a> {
     file: Option<OwnedFd>,
 }
 
-/// `None`: it was cut off, or nobody says whose it is.
+/// `None`: it was cut off, or the kernel doesn't say whose it is.
 fn receive<'a>(socket: &OwnedFd, buffer: &'a mut [u8]) -> io::Result<Option<Datagram<'a>>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4), ScmCredentials(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -217,8 +217,8 @@ async fn take(desk: &Rc<Desk>, protocol: Protocol, datagram: Datagram<'_>) {
     }
 }
 
-/// The size of a memfd that can't change any more. Anything else could hold up whoever reads it, or
-/// be another thing when it is read.
+/// The size of a memfd that can't change any more. Anything else could hold up the reader, or be
+/// another thing when it is read.
 fn size_of(file: &OwnedFd) -> Option<usize> {
     let seals = rustix::fs::fcntl_get_seals(file).ok()?;
     let needed = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;

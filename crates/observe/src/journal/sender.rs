@@ -15,7 +15,7 @@ use super::entry::Entry;
 /// Whose a cgroup is.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Owner {
-    /// The tenant; empty: nobody's.
+    /// The tenant; empty: it is no tenant's.
     pub tenant: String,
     /// The executable, or the cell.
     pub path: String,

@@ -245,7 +245,7 @@ impl Message {
 pub(crate) struct Bus {
     stream: UnixStream,
     serial: u32,
-    /// Jobs that ended before somebody asked.
+    /// Jobs that ended before the runtime asked.
     removed: Vec<(String, String)>,
 }
 

@@ -137,7 +137,7 @@ fn make(spec: &Spec, id: &str, by_systemd: bool) -> Result<Cgroup> {
     Ok(group)
 }
 
-/// A group that is there already must be one that nobody uses.
+/// A group that is there already must have no process, and not be frozen.
 fn check_unused(group: &Cgroup) -> Result<()> {
     let count = group.processes().map_or(0, |pids| pids.len());
     if count > 0 {

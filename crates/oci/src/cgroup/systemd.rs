@@ -62,7 +62,7 @@ impl Drop for Holder {
     }
 }
 
-/// Whether systemd manages the groups of whoever calls.
+/// Whether systemd manages the cgroups of the calling user.
 pub(crate) fn is_there() -> bool {
     socket().exists()
 }

@@ -195,7 +195,7 @@ pub(crate) struct Hook {
     pub(crate) args: Vec<String>,
     #[serde(deserialize_with = "or_default")]
     pub(crate) env: Vec<String>,
-    /// Seconds.
+    /// The time that it may take, in seconds.
     pub(crate) timeout: Option<i64>,
 }
 

@@ -61,7 +61,7 @@ impl Life<'_> {
             }
         };
         drop(self.end);
-        // From here on nobody listens but whoever reads the standard error.
+        // From here on the runtime doesn't listen: the error goes to the standard error.
         let error = finish(self.spec, &self.state, &program, self.fifo);
         let _ = writeln!(std::io::stderr(), "{error}");
         1
@@ -159,8 +159,8 @@ pub(super) fn become_root() -> Result<()> {
     process::set_uid(0).doing("become root of the user namespace")
 }
 
-/// Every processor of the group: not those alone to which whoever started the runtime is bound. The
-/// kernel leaves out what the group's cpuset hasn't got.
+/// Every processor of the group: not those alone to which the runtime is bound. The kernel leaves
+/// out what the group's cpuset hasn't got.
 pub(super) fn all_cpus() {
     // 8,192 of them, as many as Linux can have.
     if let Err(error) = sched::set_affinity(&[0xff; 1024]) {

@@ -158,7 +158,7 @@ impl Plan {
         let length = said.ok().flatten().map_or(0, |packet| packet.length);
         let said = String::from_utf8_lossy(buffer.get(..length).unwrap_or_default()).into_owned();
         match said.parse::<i32>() {
-            // A child of ours that nobody has waited for: the pid is still its own.
+            // A child of ours that we haven't waited for: the pid is still its own.
             Ok(pid) => Ok((pid, pidfd::open(pid)?)),
             Err(_) if said.is_empty() => refuse("the helper that joins namespaces has ended"),
             Err(_) => Err(Error::new(said)),

@@ -68,7 +68,7 @@ impl End {
         }
     }
 
-    /// The process: says why it ends. Nobody may be there to hear it.
+    /// The process: says why it ends. The runtime may not be there to hear it.
     pub(crate) fn fail(&self, error: &Error) {
         let mut packet = vec![b'e'];
         packet.extend(error.to_string().bytes().take(MOST - 1));

@@ -51,7 +51,7 @@ pub(super) fn mount(host: &Host, mount: &VolumeMount) -> Result<Mount, Error> {
             source,
             owner_uid: host.owner_uid,
             owner_gid: host.owner_gid,
-            // Whoever names uid 0 in a pod's volume is an administrator, and has named it.
+            // A user that names uid 0 in a pod's volume is an administrator, and has named it.
             allow_root_owner: host.owner_uid == Some(0),
             ..plain(Path::new(""), &mount.path, Access::Write)
         },

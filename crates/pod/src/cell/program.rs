@@ -126,7 +126,7 @@ pub(crate) fn debug_program(
     draft.try_into()
 }
 
-/// A program of a probe or a hook. Nobody reads what it prints.
+/// A program of a probe or a hook. The daemon doesn't read what it prints.
 pub(crate) fn beside(
     pod: &PodSpec,
     container: &Container,

@@ -14,7 +14,7 @@ use super::{Answer, Event, Task, ended_words, said};
 use crate::kept::Kept;
 use crate::sandbox::Program;
 
-/// How long one has to end by itself when its pod ends. It is nobody's service.
+/// How long one has to end by itself when its pod ends. It serves no client.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// One of them.

@@ -402,7 +402,7 @@ impl Task {
             containers,
             debug: self.debug.iter().map(Added::status).collect(),
             events: self.notes.all(),
-            // Of the cell, which is looked at when somebody asks.
+            // Of the cell, which is looked at when a caller asks.
             network: None,
             host_addresses: Vec::new(),
         };

@@ -385,7 +385,7 @@ mod tests {
         assert!(place(Some(7), None, None, Some(container)).is_err());
         assert!(place(None, ids(1), ids(1), None).is_ok());
         assert!(place(None, ids(1), ids(2), None).is_err());
-        // It says that it shares, and has ids of its own: nobody else would know them as taken.
+        // It says that it shares, and has ids of its own: the daemon would not know them as taken.
         assert!(place(None, None, ids(1), None).is_err());
         assert!(place(None, None, ids(1), Some(host(8, ids(2)))).is_err());
         assert!(place(None, None, ids(1), Some(host(8, ids(1)))).is_ok());

@@ -157,7 +157,7 @@ impl Ending {
         let parent = parent.filter(|_| !is_gone);
         let name = cell.key.path.name().to_owned();
         let socket = self.socket.clone();
-        // Asked for now: whoever wants its ports next is behind it in the line.
+        // Asked for now: a cell that wants its ports next is behind it in the line.
         let detached = cell.shared.networks.detach(cell.record.meta.uid);
         cell.beside(async move {
             let removed = async move {

@@ -119,7 +119,7 @@ impl Executable {
             let found = match how {
                 MainProcess::PidFile => tokio::select! {
                     found = named(Path::new(&file), &leaf, &group, init) => found,
-                    // Somebody else has named it, or it has ended.
+                    // A caller has named it, or it has ended.
                     _ = settled => None,
                 },
                 MainProcess::Guessed => guessed(&leaf, init),
@@ -206,7 +206,7 @@ pub(super) fn of_group(pid: i32, group: &Cgroup, init: i32) -> Option<Found> {
     Some(Found { pidfd, pid, inside })
 }
 
-/// The only child of the cell-init in the leaf: a daemon has given its own children to nobody.
+/// The only child of the cell-init in the leaf: a service's own children stay its children.
 fn guessed(leaf: &Cgroup, init: i32) -> Option<Found> {
     let all = leaf.processes().ok()?;
     let mut children = all.into_iter().filter(|pid| is_living_child(*pid, init));

@@ -84,7 +84,7 @@ pub(crate) enum Call {
     Start(Uid),
     /// A stop's intent is being written; the signal comes next.
     StopIntent(Uid),
-    /// The main process of an executable; who asked for it, if anybody did.
+    /// The main process of an executable; the caller that asked for it, if one did.
     Main {
         uid: Uid,
         pid: i32,

@@ -37,7 +37,7 @@ pub(super) async fn is_wanted(
     }
     // A pod's cell is there for containers.
     let by_default = record.annex.is_some();
-    // What says nothing is asked for by nobody: such a node needs no network.
+    // A spec that says nothing asks for no network: such a node needs none.
     if !spec.is_attached(true, around, by_default) {
         return Ok(false);
     }

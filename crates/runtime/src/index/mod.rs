@@ -49,9 +49,9 @@ pub(crate) use silent::INIT_SILENT;
 /// A name on the node.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) struct Key {
-    /// Whose.
+    /// The tenant that has the name.
     pub(crate) tenant: Tenant,
-    /// Where.
+    /// The object's path in that tenant.
     pub(crate) path: ObjectPath,
 }
 

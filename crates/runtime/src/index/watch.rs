@@ -35,7 +35,7 @@ pub enum WatchKind {
 /// One thing that a watcher is told.
 #[derive(Clone, Debug)]
 pub struct WatchEvent {
-    /// What.
+    /// The kind of change.
     pub kind: WatchKind,
     /// Of which object; `None` for `SnapshotEnd` and `Reset`.
     pub object: Option<Arc<Object>>,

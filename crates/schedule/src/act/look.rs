@@ -34,7 +34,7 @@ pub(crate) enum Look {
 
 /// What is there of a run, whatever it was made of, and whether it goes on.
 pub(crate) enum Left {
-    /// Nothing.
+    /// The run has left nothing.
     Nothing,
     /// A pod.
     Pod(Uid, bool),

@@ -155,7 +155,7 @@ impl Actor {
     }
 
     /// Begins a run. Where it fails, nothing is left. A place among the tenant's `starts` is taken
-    /// once the images are there: a slow registry holds nobody else up.
+    /// once the images are there: a slow registry holds no other run up.
     pub(crate) async fn start(
         &self,
         owner: &UserKey,

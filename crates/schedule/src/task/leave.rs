@@ -19,7 +19,7 @@ use super::{AGAIN, Removing, Task};
 const SELDOM: Duration = Duration::from_secs(300);
 
 impl Task {
-    /// Somebody removes it.
+    /// A caller removes it.
     pub(super) async fn remove(
         &mut self,
         permit: Permit,
@@ -61,7 +61,7 @@ impl Task {
         }
     }
 
-    /// Whoever removes a schedule ends its runs.
+    /// The caller that removes a schedule ends its runs.
     pub(super) fn permit_of_removal(
         &self,
         shape: &Shape,

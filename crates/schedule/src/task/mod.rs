@@ -122,7 +122,7 @@ pub(crate) struct Task {
     leave_again: Option<(Instant, u32)>,
 }
 
-/// A removal that somebody waits for: with the permit of who asked.
+/// A removal that a caller waits for: with the caller's permit.
 struct Removing {
     permit: Permit,
     reply: oneshot::Sender<Result<(), Error>>,
@@ -231,7 +231,7 @@ impl Task {
     }
 
     /// The owner may be allowed to by now. Schedules ask one after the other, each at a moment of
-    /// its own within two seconds: a grant of somebody else must not start them all at once.
+    /// its own within two seconds: a grant to another user must not start them all at once.
     fn ask_soon(&mut self) {
         let [first, ..] = self.wish.uid.0;
         let wait = u64::from(first) * 8_000_000;

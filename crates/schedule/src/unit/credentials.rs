@@ -295,7 +295,7 @@ fn lay_down(place: &Path, all: &All, owner: (Option<u32>, Option<u32>)) -> io::R
     Ok(mount::attach(&new, place)?)
 }
 
-/// Writes them below a folder that nobody else has.
+/// Writes them below a folder that no other process has.
 fn write_all(
     folder: &OwnedFd,
     all: &All,

@@ -137,7 +137,7 @@ impl Files for Disk {
         let wrong = |error: std::io::Error| Err(Unreadable(format!("can't be read: {error}")));
         match std::fs::metadata(path) {
             Ok(meta) if meta.file_type().is_char_device() => return Ok(Some(Vec::new())),
-            // A FIFO would hold up whoever reads it.
+            // A FIFO would hold up the reader.
             Ok(meta) if !meta.is_file() => {
                 return Err(Unreadable("is no ordinary file".to_owned()));
             }

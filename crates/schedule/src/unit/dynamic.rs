@@ -116,7 +116,7 @@ pub(super) fn is_name(name: &str) -> bool {
     name.len() <= 31 && name.starts_with(first) && name.chars().all(rest)
 }
 
-/// FNV-1a.
+/// The FNV-1a hash of a text.
 fn sum(text: &str) -> u64 {
     let step = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
@@ -237,7 +237,7 @@ impl Pool {
 
     async fn give_back(&self, name: &str, one: Held) {
         let (folder, name) = (self.folder.clone(), name.to_owned());
-        // Before the lock ends: whoever takes the number next makes them anew.
+        // Before the lock ends: a unit that takes the number next makes them anew.
         let gone = move || {
             super::ipc::remove_of(one.id);
             for file in files(&folder, &name, one.id) {
@@ -327,7 +327,7 @@ fn replaced(link: &Path, target: &str) -> io::Result<()> {
     symlink(target, link)
 }
 
-/// Locks a file; `None`: somebody has.
+/// Locks a file; `None`: it is locked already.
 fn lock(path: &Path) -> io::Result<Option<OwnedFd>> {
     let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NOCTTY;
     loop {
@@ -376,7 +376,7 @@ mod tests {
         assert!(!is_name("1a") && !is_name("a.b") && !is_name(&"a".repeat(32)));
     }
 
-    /// Waits until nobody has the lock: a child that another test forks has our descriptors until
+    /// Waits until the lock is free: a child that another test forks has our descriptors until
     /// it executes its program.
     fn until_free(path: &Path) {
         let begun = std::time::Instant::now();

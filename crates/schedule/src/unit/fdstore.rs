@@ -22,7 +22,7 @@ use units::name::UnitName;
 pub(crate) const MOST: usize = runtime::MAX_DESCRIPTORS;
 /// The most of all services. More are kept by node-init: the rest is for sockets.
 const MOST_IN_ALL: usize = 4096;
-/// File systems whose files are closed without asking anybody, statfs(2).
+/// File systems whose files are closed without asking a server, statfs(2).
 const LOCAL: [rustix::fs::FsWord; 14] = [
     0xEF53,      // ext2, ext3, ext4
     0x5846_5342, // xfs

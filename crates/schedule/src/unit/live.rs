@@ -75,7 +75,7 @@ pub(crate) struct Live {
     /// The unit whose end has asked for it last (`$MONITOR_UNIT`).
     #[serde(default)]
     pub(crate) monitored: Option<String>,
-    /// Of an automount: the last number under which somebody has waited, and whether he does.
+    /// Of an automount: the last number under which a process has waited, and whether it does.
     #[serde(default)]
     pub(crate) token: Option<(u32, bool)>,
 }

@@ -138,7 +138,7 @@ pub(crate) fn service(unit: &Unit) -> Service {
     service
 }
 
-/// Its state once it is there, whoever made it.
+/// Its state once it is there, whichever program made it.
 pub(crate) fn there() -> State {
     State {
         sub: Sub::Exited,

@@ -38,7 +38,7 @@ pub(crate) struct Feed {
     /// What is to be told.
     ended: Vec<(u64, UnitName, &'static str)>,
     changed: BTreeSet<UnitName>,
-    /// Somebody has listened when it was told last.
+    /// A listener was there when it was told last.
     heard: bool,
     /// Units may have come or gone.
     pub(crate) moved: bool,
@@ -79,7 +79,7 @@ impl Feed {
 
     /// Tells this at once.
     pub(crate) fn tell(&self, news: News) {
-        // Nobody listens: nobody is told.
+        // Without a listener nothing is told.
         let _ = self.sender.send(news);
     }
 
@@ -139,7 +139,7 @@ mod tests {
     fn what_has_come_and_gone_is_told_in_its_order() {
         let mut feed = Feed::new();
         let (a, b) = (name("a.service"), name("b.scope"));
-        // Nobody listens, nothing is kept.
+        // Without a listener nothing is kept.
         feed.ended(1, &a, "done");
         feed.publish(std::iter::empty(), [&a].into_iter());
         let mut told = feed.sender().subscribe();

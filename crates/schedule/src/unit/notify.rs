@@ -164,7 +164,7 @@ impl Socket {
         self.path.display().to_string()
     }
 
-    /// Nobody is to say anything any more. The number under which it is kept.
+    /// No process is to say anything any more. The number under which it is kept.
     pub(crate) fn close(self) -> Option<u64> {
         // One that stays takes nothing, and the next one takes its place.
         let _ = std::fs::remove_file(&self.path);
@@ -218,7 +218,7 @@ pub(crate) fn open(
     std::fs::create_dir_all(folder).map_err(failed)?;
     let everybody = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(folder, everybody).map_err(failed)?;
-    // One whose file has gone is reached by nobody.
+    // No process reaches one whose file has gone.
     let earlier = earlier.filter(|_| path.exists());
     let (socket, kept, copy) = match earlier {
         Some((number, socket)) => (socket, Some(number), None),
@@ -244,7 +244,7 @@ pub(crate) fn open(
             };
             let Some((message, sender)) = take(watched.get_ref()) else {
                 ready.clear_ready();
-                // Nothing waits: whoever was too quick has been heard.
+                // Nothing waits: a process that was too quick has been heard.
                 left = BURST;
                 continue;
             };

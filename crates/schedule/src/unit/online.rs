@@ -74,7 +74,7 @@ fn is_enough() -> bool {
 }
 
 /// The interfaces that stand for a device, a virtual machine's too; those of bridges and tunnels
-/// are somebody's doing.
+/// are a program's doing.
 fn devices() -> Vec<String> {
     let all = fs::read_dir("/sys/class/net")
         .into_iter()

@@ -17,7 +17,7 @@ enum How {
     AsItIs,
     /// The node does it: the unit is masked.
     Native,
-    /// Nobody does it: the unit is masked.
+    /// It isn't done at all: the unit is masked.
     Masked,
 }
 

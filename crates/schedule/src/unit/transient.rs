@@ -22,7 +22,7 @@ const LARGEST: usize = 64 << 10;
 /// Files of transient units that may be there.
 const MOST: usize = 1024;
 /// Between two looks at the units whose files are there. A file goes when its unit was found down
-/// twice, so that whoever waits for its result has that long to ask.
+/// twice, so that a client that waits for its result has that long to ask.
 const LOOK: Duration = Duration::from_secs(10);
 
 /// A unit that is to be.

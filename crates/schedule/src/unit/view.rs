@@ -58,7 +58,7 @@ pub struct View {
 pub struct Job {
     /// Its number.
     pub id: u64,
-    /// Whose.
+    /// The unit that the job is for.
     pub unit: UnitName,
     /// `start`, `stop`, …
     pub kind: String,
@@ -85,7 +85,7 @@ impl Units {
             .await
     }
 
-    /// The same for what the node tells by itself, to whoever listens.
+    /// The same for what the node tells by itself, to clients that listen.
     ///
     /// # Errors
     /// As [`Units::view`].

@@ -36,7 +36,7 @@ pub enum ToEvaluator {
     Evaluate {
         /// As in errors: `<repl:3>`.
         name: String,
-        /// JavaScript.
+        /// The JavaScript that is evaluated.
         code: String,
     },
     /// Asks for the names of the properties of a value, reached by own and inherited properties
@@ -262,7 +262,7 @@ pub enum Limit {
     Timeout,
     /// `--max-memory`.
     Memory,
-    /// Ctrl-C.
+    /// The user's Ctrl-C.
     Interrupt,
     /// Calls nested too deep.
     Stack,

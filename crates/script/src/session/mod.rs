@@ -129,7 +129,7 @@ pub enum StartError {
     Process {
         /// What was to be executed.
         program: PathBuf,
-        /// Why.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The prelude or the arguments are too long.

@@ -46,7 +46,7 @@ pub enum Zone {
         /// Whether it is that of daylight saving time.
         dst: bool,
     },
-    /// UTC.
+    /// Coordinated universal time.
     Utc,
     /// A zone of the IANA database.
     Named(String),

@@ -238,7 +238,7 @@ fn controllers(parameter: &str, facts: &dyn Facts) -> Option<bool> {
     Some(all)
 }
 
-/// A number, a name, or `@system` (below 1000, and nobody's).
+/// A number, a name, or `@system` (below 1000, and 65534).
 fn account(kind: &str, parameter: &str, facts: &dyn Facts) -> Option<bool> {
     let own = facts.text(kind)?;
     if kind == "user" && parameter == "@system" {

@@ -50,9 +50,9 @@ pub enum Dependency {
 /// One dependency.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Edge {
-    /// How.
+    /// The kind of dependency.
     pub kind: Dependency,
-    /// Whose.
+    /// The unit that depends.
     pub from: UnitName,
     /// On whom.
     pub to: UnitName,

@@ -18,14 +18,14 @@ use crate::unit::Install;
 pub enum Operation {
     /// A symbolic link is to be at `path`; one that is there is replaced.
     Link {
-        /// Where.
+        /// The link's own path.
         path: String,
         /// What it says.
         target: String,
     },
     /// The link at `path` is to go.
     Unlink {
-        /// Where.
+        /// The link's own path.
         path: String,
     },
 }
@@ -274,8 +274,8 @@ impl<'a> Machine<'a> {
         self.catalog.folders.iter().any(within)
     }
 
-    /// The links that go when units are disabled: all of them, whoever made them, in the folder of
-    /// the administrator (with `runtime`, in that until the next reboot).
+    /// The links that go when units are disabled: all of them, whichever program made them, in the
+    /// folder of the administrator (with `runtime`, in that until the next reboot).
     ///
     /// # Errors
     /// As [`Machine::enable`]; a unit that doesn't exist loses the links to its name.

@@ -83,7 +83,7 @@ pub struct Ended {
     pub id: u64,
     /// What it was.
     pub kind: JobType,
-    /// How.
+    /// How the job ended.
     pub ending: Ending,
 }
 

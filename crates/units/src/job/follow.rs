@@ -18,7 +18,7 @@ pub fn stopped_with(world: &dyn World, gone: &UnitName) -> Vec<UnitName> {
         .collect()
 }
 
-/// Whether a unit is stopped because nobody needs it (`StopWhenUnneeded=`): it is active, has no
+/// Whether a unit is stopped because no unit needs it (`StopWhenUnneeded=`): it is active, has no
 /// job, and whatever requires, wants or upholds it is down and has none either.
 pub fn is_unneeded(
     world: &dyn World,

@@ -99,7 +99,7 @@ pub trait World {
     fn ignores_isolation(&self, unit: &UnitName) -> bool;
     /// Whether it may be isolated (`AllowIsolate=`).
     fn may_isolate(&self, unit: &UnitName) -> bool;
-    /// Whether it is stopped when nobody needs it (`StopWhenUnneeded=`).
+    /// Whether it is stopped when no unit needs it (`StopWhenUnneeded=`).
     fn stops_when_unneeded(&self, unit: &UnitName) -> bool;
 }
 

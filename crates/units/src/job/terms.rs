@@ -30,7 +30,7 @@ pub enum Mode {
 pub struct Planned {
     /// On which unit.
     pub unit: UnitName,
-    /// What.
+    /// What is done to the unit.
     pub kind: JobType,
 }
 
@@ -100,7 +100,7 @@ pub struct Transaction {
     pub jobs: Vec<Planned>,
     /// What was asked for.
     pub anchor: Planned,
-    /// How.
+    /// How it meets jobs that are there already.
     pub mode: Mode,
     /// What gave way.
     pub notes: Vec<Note>,

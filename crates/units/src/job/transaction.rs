@@ -80,7 +80,7 @@ struct Node {
     /// Whether what was asked for needs it.
     needed: bool,
     gone: bool,
-    /// Who pulled it in, and whether they need it. Nobody pulled the first one in.
+    /// The jobs that pulled it in, and whether they need it. No job pulled the first one in.
     by: Vec<(usize, bool)>,
     /// Whether it was pulled in by a conflict.
     conflicted: bool,
@@ -137,7 +137,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Whether a job that somebody has pulled in has nothing to do.
+    /// Whether a job that another job has pulled in has nothing to do.
     fn is_idle(&self, index: usize) -> bool {
         let job = self.node(index).map(|it| &it.planned);
         let done = |it: &Planned| is_redundant(it.kind, self.world.activity(&it.unit));
@@ -269,7 +269,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Jobs that nobody has pulled in any more go.
+    /// Jobs that no other job has pulled in any more go.
     fn collect_garbage(&mut self) {
         loop {
             let gone: BTreeSet<usize> = self

@@ -15,7 +15,7 @@ use crate::value::{Device, Value};
 /// A service's settings with what they imply.
 pub(super) struct Effective<'a> {
     settings: &'a Settings,
-    /// Of an early boot service nobody asks for folders that aren't mounted yet.
+    /// An early boot service isn't asked for folders that aren't mounted yet.
     early: bool,
     capabilities: u64,
     calls: Option<Resolved>,

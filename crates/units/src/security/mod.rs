@@ -29,7 +29,7 @@ impl fmt::Display for Exposure {
 /// The word for an overall exposure.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub enum Level {
-    /// 0.
+    /// An exposure of 0.
     Perfect,
     /// Below 1.
     Safe,
@@ -41,7 +41,7 @@ pub enum Level {
     Exposed,
     /// Below 10.
     Unsafe,
-    /// 10.
+    /// An exposure of 10.
     Dangerous,
 }
 

@@ -47,7 +47,7 @@ pub enum Group {
 }
 
 impl Group {
-    /// All.
+    /// Every group of directives.
     pub const ALL: [Group; 13] = [
         Self::Unit,
         Self::Install,
@@ -120,7 +120,7 @@ impl Group {
     }
 }
 
-/// What becomes of a unit that has a directive which whoever runs it doesn't honour.
+/// What becomes of a unit that has a directive which the node doesn't honour.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Unhonoured {
     /// It runs, with a warning.

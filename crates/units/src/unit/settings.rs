@@ -132,15 +132,15 @@ impl Settings {
         units, Units, UnitName
     );
     list!(
-        /// Commands.
+        /// Command lines.
         commands, Commands, Command
     );
     list!(
-        /// Words.
+        /// Words, in the order of the file.
         texts, Texts, String
     );
     list!(
-        /// Paths.
+        /// Paths with their marks.
         paths, Paths, MarkedPath
     );
     list!(

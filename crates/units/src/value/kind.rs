@@ -29,7 +29,7 @@ pub enum Kind {
     Number(i64, i64),
     /// A number from the first to the second, or empty for the default.
     NumberOrNone(i64, i64),
-    /// Bytes.
+    /// A number of bytes, with K, M, G or T.
     Size,
     /// A span of time; a number without unit is seconds.
     Span,
@@ -79,7 +79,7 @@ pub enum Kind {
     PathCondition,
     /// A condition.
     Condition,
-    /// Variables.
+    /// Assignments of environment variables.
     Variables,
     /// Capabilities, `~` inverts; the first is of the bounding set.
     Capabilities(bool),

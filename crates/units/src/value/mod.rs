@@ -28,7 +28,7 @@ pub(crate) use special::{Task, parse};
 /// A bound that may be absent, or a share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Limit {
-    /// None.
+    /// No bound.
     Infinity,
     /// Bytes or a count, as the directive says.
     Of(u64),
@@ -130,7 +130,7 @@ pub struct Filter {
 }
 
 /// System calls that are allowed or not. The assignments in order: groups (`@mount`) are known to
-/// whoever applies them.
+/// the code that applies them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Syscalls {
     /// Whether the first assignment was a list of allowed ones.
@@ -145,7 +145,7 @@ pub struct Syscalls {
 pub struct Statuses {
     /// Exit statuses.
     pub codes: BTreeSet<u8>,
-    /// Signals.
+    /// Signals that ended it.
     pub signals: BTreeSet<Signal>,
 }
 
@@ -180,13 +180,13 @@ pub enum Value {
     Texts(Vec<String>),
     /// A number.
     Number(i64),
-    /// Bytes.
+    /// A number of bytes.
     Size(u64),
     /// Hundredths of a percent of one processor.
     Quota(Option<u64>),
     /// A span of time.
     Span(Span),
-    /// Permissions.
+    /// Permission bits.
     Mode(u32),
     /// A signal.
     Signal(Signal),
@@ -196,7 +196,7 @@ pub enum Value {
     Bounds(Bounds),
     /// Names of units, in order.
     Units(Vec<UnitName>),
-    /// Paths.
+    /// Paths with their marks.
     Paths(Vec<MarkedPath>),
     /// Bound paths.
     Binds(Vec<Bind>),
@@ -224,9 +224,9 @@ pub enum Value {
     Indices(BTreeSet<u32>),
     /// Networks: address and length of the prefix; `any` is both families with length 0.
     Networks(Vec<(IpAddr, u8)>),
-    /// Devices.
+    /// Devices that may be used, and how.
     Devices(Vec<Device>),
-    /// Credentials.
+    /// Credentials that are passed.
     Credentials(Vec<Credential>),
     /// A device or a file on one, and a number, by the device.
     PerDevice(Vec<(String, u64)>),

@@ -186,7 +186,7 @@ fn positive(text: &str) -> Result<u64, String> {
 /// What the number of a resource limit counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Counts {
-    /// Things.
+    /// A plain number of things.
     Plain,
     /// Bytes, with K, M, G.
     Bytes,

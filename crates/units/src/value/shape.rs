@@ -264,7 +264,7 @@ fn url(text: &str) -> bool {
 }
 
 /// Not as strict as useradd(8), but nothing that a file or a path would take for something else.
-/// The numbers -1 of 16 and of 32 bits stand for nobody at all.
+/// The numbers -1 of 16 and of 32 bits stand for no account at all.
 fn account(text: &str) -> bool {
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
         let plain = text == "0" || !text.starts_with('0');

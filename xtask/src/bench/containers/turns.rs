@@ -76,7 +76,7 @@ impl Arena {
             } = one;
             let said = said(name);
             let said = said.display();
-            // Standard input is nobody's: an engine might hand it over.
+            // Standard input is empty: an engine might hand ours over.
             script += &format!(
                 "turn_{name}() {{\n  [ -z \"$failed_{name}\" ] || return 0\n  \
                  begin=$(date +%s%N)\n  \

@@ -79,7 +79,7 @@ const HIDDEN: &str = "(hidden)";
 
 /// What is shown of a config.
 pub struct Kept<'a> {
-    /// Which.
+    /// The config's tenant, kind and name.
     pub named: &'a NamedConfig,
     /// Its texts.
     pub data: &'a Texts,

@@ -12,7 +12,7 @@ use crate::schedule::v0 as wire;
 
 /// What is shown of a schedule.
 pub struct Shown<'a> {
-    /// Which.
+    /// The schedule's tenant and name.
     pub named: &'a Named,
     /// For this time that it was made.
     pub uid: String,

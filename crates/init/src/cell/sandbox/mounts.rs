@@ -380,8 +380,8 @@ fn is_folder(fd: impl AsFd) -> Result<bool> {
     Ok(FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
 }
 
-/// What stands for something that can't be seen: a folder that nobody may enter, or a device that
-/// can't be opened.
+/// What stands for something that can't be seen: a folder of mode 0000, or a device that can't be
+/// opened.
 fn inaccessible(path: &Path) -> Result<OwnedFd> {
     let quiet = Attributes::NO_SUID | Attributes::NO_DEV | Attributes::NO_EXEC;
     if is_folder(follow::plainly(path)?)? {

@@ -60,13 +60,13 @@ impl Order {
         Ok(())
     }
 
-    /// What the service is waited for; none: nobody waits for it.
+    /// What the service is waited for; none: no other service waits for it.
     pub(super) fn waited(&self, name: &str) -> Option<Waited> {
         self.waited.get(name).copied()
     }
 
-    /// The names, each behind those that it waits for, else in the order given. Whoever waits for
-    /// itself by others waits for nothing, which is noted.
+    /// The names, each behind those that it waits for, else in the order given. A service that
+    /// waits for itself by others waits for nothing, which is noted.
     pub(super) fn sorted(&self, names: &[String], notes: &mut Notes) -> Vec<String> {
         let mut sorted: Vec<String> = Vec::new();
         let mut left: Vec<&String> = names.iter().collect();

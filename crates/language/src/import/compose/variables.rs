@@ -13,7 +13,7 @@ pub(super) const SETTINGS: &str = "settings";
 /// Those that were met.
 #[derive(Debug, Default)]
 pub(super) struct Variables {
-    /// With their defaults; none: whoever applies must say it.
+    /// With their defaults; none: the user that applies must say it.
     met: BTreeMap<String, Option<String>>,
 }
 

@@ -386,7 +386,7 @@ fn kind(made: &mut Made<'_>, kind: Type) {
     made.note("Type", words);
 }
 
-/// Restarts.
+/// The fields that say what follows the service's end.
 fn ends(made: &mut Made<'_>, meant: &Meant) -> Vec<Field> {
     let mut fields = Vec::new();
     let policy = match meant.restart {

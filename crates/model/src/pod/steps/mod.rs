@@ -74,7 +74,7 @@ pub struct Run {
 pub struct End {
     /// How often it was started again.
     pub count: Count,
-    /// When.
+    /// The time at which it ended.
     pub at: Timestamp,
     /// How long it ran.
     pub ran: Duration,

@@ -24,14 +24,14 @@ pub struct Read {
     pub name: Label,
     /// `metadata.namespace`; empty: none.
     pub namespace: String,
-    /// Checked.
+    /// The spec, checked.
     pub spec: Spec,
 }
 
 /// A ConfigMap or Secret that was read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReadConfig {
-    /// Which.
+    /// The config's kind and name.
     pub config: Config,
     /// `metadata.namespace`; empty: none.
     pub namespace: String,
@@ -52,7 +52,7 @@ pub struct All {
 
 impl All {
     /// Refuses what names another namespace than that of a tenant: nothing is put elsewhere in
-    /// silence. None, and `default`, are whoever declares.
+    /// silence. None, and `default`, are the tenant that declares.
     ///
     /// # Errors
     /// Each `metadata.namespace` that is another one.

@@ -16,7 +16,7 @@ use super::why::Why;
 use crate::name::{Label, Uid};
 use crate::time::Timestamp;
 
-/// A time that was seen later than this was missed: nobody looked.
+/// A time that was seen later than this was missed: the daemon didn't look.
 pub const LATE: Duration = Duration::from_secs(10);
 /// A clock that was set back by more than that was set; by less, it was put right.
 const SET_BACK: Duration = Duration::from_secs(60);
@@ -28,7 +28,7 @@ const TIMES: usize = 16;
 /// Another schedule, as far as one asks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Other {
-    /// Which.
+    /// The schedule's uid.
     pub uid: Uid,
     /// How many of its runs have ended.
     pub ended: u64,

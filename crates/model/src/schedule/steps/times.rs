@@ -103,7 +103,7 @@ fn follow(spec: &Spec, state: &mut State, other: &Other, success: bool, now: Tim
     }
 }
 
-/// A time that has come, just now or while nobody looked.
+/// A time that has come, just now or while the daemon didn't look.
 fn came(spec: &Spec, state: &mut State, time: Timestamp, now: Timestamp, entries: &mut Vec<Entry>) {
     if now.since(time) <= LATE {
         state.since = time;
@@ -129,7 +129,8 @@ fn last(pattern: &Pattern, since: Timestamp, now: Timestamp) -> Option<Timestamp
     comes(some)
 }
 
-/// Times have passed while nobody looked, `time` the last of them: one run, or none, for all.
+/// Times have passed while the daemon didn't look, `time` the last of them: one run, or none, for
+/// all.
 fn missed(
     spec: &Spec,
     state: &mut State,

@@ -43,8 +43,8 @@ impl Asked {
         self.keeping.insert(request, reply);
     }
 
-    /// A listing begins; one that goes on ends without an answer, and whoever waits for it is told
-    /// by that.
+    /// A listing begins; one that goes on ends without an answer, and the caller that waits for it
+    /// is told by that.
     pub(super) fn list(&mut self, request: u64, reply: oneshot::Sender<Vec<KeptDescriptor>>) {
         self.listing = Some((request, Vec::new(), reply));
     }
@@ -55,7 +55,7 @@ impl Asked {
             Some(reply) => reply.send(answer).is_err(),
             None => true,
         };
-        // Who asked has gone: nobody would drop it before the next daemon does.
+        // The caller has gone: nothing would drop it before the next daemon does.
         number.filter(|_| unheard)
     }
 

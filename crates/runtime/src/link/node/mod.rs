@@ -379,7 +379,7 @@ impl Connection {
         }
     }
 
-    /// Ends that nobody has asked for by now are nobody's.
+    /// Ends that no cell has asked for by now are no cell's.
     fn all_adopted(&mut self) {
         self.adopting = false;
         let owed = &mut self.owed;

@@ -57,7 +57,7 @@ impl Bus {
     }
 }
 
-/// Keeps a connection for as long as somebody may ask.
+/// Keeps a connection for as long as the manager may ask.
 async fn keep(path: PathBuf, mut wanted: mpsc::Receiver<String>, tell: mpsc::Sender<Told>) {
     let mut names = BTreeSet::new();
     let Some(first) = wanted.recv().await else {
@@ -83,7 +83,7 @@ async fn keep(path: PathBuf, mut wanted: mpsc::Receiver<String>, tell: mpsc::Sen
     }
 }
 
-/// One connection, until it ends. `Ok`: nobody asks any more.
+/// One connection, until it ends. `Ok`: the manager asks no more.
 async fn talk(
     path: &Path,
     names: &mut BTreeSet<String>,

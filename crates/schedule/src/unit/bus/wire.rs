@@ -20,9 +20,9 @@ pub(super) enum Kind {
     Answer(u32),
     /// So is this: it failed.
     Failure(u32),
-    /// Nobody has asked for it.
+    /// No call has asked for it.
     Signal,
-    /// Somebody calls.
+    /// A peer calls.
     Other,
 }
 

@@ -26,7 +26,7 @@ use crate::unit::runs::Run;
 use crate::unit::steps::{End, Outcome, Phase};
 
 /// Numbers come one after the other, for all points together. So many behind the last one that was
-/// written down may be those of somebody who waits.
+/// written down may be those of a process that waits.
 const AHEAD: u32 = 256;
 
 /// A point that is there.
@@ -197,7 +197,7 @@ impl Manager {
         // Written before anything is done for them.
         self.keep_token(unit);
         if ended {
-            // Somebody has unmounted the point.
+            // Another process has unmounted the point.
             return self.lose_automount(unit);
         }
         self.await_use(unit);
@@ -330,7 +330,7 @@ impl Manager {
         self.changed(unit, before);
     }
 
-    /// The point has gone, by somebody's hand.
+    /// The point has gone, and not by the manager's doing.
     fn lose_automount(&mut self, unit: &UnitName) {
         let before = self.known.activity(unit);
         if let Some(point) = self.points.remove(unit) {
@@ -347,7 +347,7 @@ impl Manager {
         self.changed(unit, before);
     }
 
-    /// The last number, and whether somebody waits: the next daemon answers him.
+    /// The last number, and whether a process waits: the next daemon answers it.
     fn keep_token(&mut self, unit: &UnitName) {
         let last = self
             .points
@@ -390,7 +390,7 @@ impl Manager {
         }
     }
 
-    /// Whoever was read from the pipe by the dead daemon and not answered waits under one of these
+    /// A process that the dead daemon read from the pipe and didn't answer waits under one of these
     /// numbers; for the others the kernel takes no answer.
     fn take_over_who_waits(&mut self, unit: &UnitName) {
         let known = self.known.live.get(unit).and_then(|it| it.token);

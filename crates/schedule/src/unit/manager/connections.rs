@@ -21,7 +21,7 @@ use crate::unit::socket::rules::Rules;
 use crate::unit::steps::{Phase, Role};
 
 impl Manager {
-    /// Somebody has connected.
+    /// A client has connected.
     pub(super) fn accepted(&mut self, unit: &UnitName, connection: OwnedFd) {
         let Some(files) = self.socket_files(unit) else {
             return;
@@ -134,7 +134,8 @@ impl Manager {
         passed
     }
 
-    /// A service's main process was executed: it has its connection, which nobody else holds open.
+    /// A service's main process was executed: it has its connection, which the node doesn't hold
+    /// open any more.
     pub(super) fn began_with(&mut self, run: &Run, role: Role) {
         if role != Role::Main {
             return;

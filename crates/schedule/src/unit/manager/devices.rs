@@ -93,7 +93,7 @@ impl Manager {
 
     fn devices_are(&mut self, change: Change) {
         for unit in change.units {
-            // Nobody has asked for the others.
+            // The other units aren't loaded.
             if self.known.table.find(&unit).is_none() {
                 continue;
             }

@@ -22,7 +22,7 @@ const KEPT: u64 = 5;
 /// What was reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Reached {
-    /// Something.
+    /// At least one process was reached.
     any: bool,
     /// All of the unit's processes were meant.
     all: bool,

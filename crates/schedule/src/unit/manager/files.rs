@@ -98,7 +98,7 @@ fn carry_out(operation: Operation) -> Result<FileChange, Error> {
     }
 }
 
-/// Makes a link under another name and renames it: whoever looks sees the old one or the new one.
+/// Makes a link under another name and renames it: a reader sees the old one or the new one.
 fn link(path: &str, target: &str) -> std::io::Result<()> {
     let place = Path::new(path);
     if let Some(folder) = place.parent() {

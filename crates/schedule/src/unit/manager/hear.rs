@@ -19,7 +19,7 @@ use crate::unit::steps::{End, Role};
 const EARLY: usize = 32;
 
 impl Manager {
-    /// A service, or somebody who pretends to be one, has said something.
+    /// A service, or a process that pretends to be one, has said something.
     pub(super) fn hear(&mut self, heard: Heard) {
         let waits = self.processes(&heard.unit).iter().any(|(_, begun)| !begun);
         if waits && heard.inside {
@@ -87,7 +87,7 @@ impl Manager {
         }
     }
 
-    /// `MAINPID=`: a process of the unit, and no other, whoever says so.
+    /// `MAINPID=`: a process of the unit, and no other, whichever process says so.
     fn new_main(&mut self, unit: &UnitName, pid: i32) {
         let counts = matches!(
             self.known.live.get(unit).map(|it| &it.machine),
@@ -211,7 +211,7 @@ impl Manager {
         }
     }
 
-    /// A unit is down: nobody speaks for it any more.
+    /// A unit is down: no process speaks for it any more.
     pub(super) fn close_notify(&mut self, unit: &UnitName) {
         if let Some(socket) = self.sockets.remove(unit) {
             let number = socket.close();

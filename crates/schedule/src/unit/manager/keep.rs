@@ -285,7 +285,7 @@ impl Manager {
             };
             self.go_on_with(run, role, process);
         }
-        // Nobody could hear it meanwhile: its time begins anew.
+        // The manager could not hear it meanwhile: its time begins anew.
         self.event(unit, Event::Said(service::Said::Alive));
         let live = self.known.live.get(unit).map(|it| &it.machine);
         let Some(Machine::Service(state)) = live else {

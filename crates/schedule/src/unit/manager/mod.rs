@@ -133,7 +133,7 @@ enum Happened {
     Automount(automounts::Told),
     /// Of sockets, paths and stores.
     Trigger(triggers::Happened),
-    /// Nothing that anybody waits for.
+    /// Nothing that the manager waits for.
     Nothing,
 }
 
@@ -263,7 +263,7 @@ impl Manager {
         (manager, orders)
     }
 
-    /// Runs as long as somebody may send orders.
+    /// Runs as long as a handle may send orders.
     pub(crate) async fn run(mut self) {
         self.runs.runtime.logs_are_known().await;
         self.mounts = machine::table();
@@ -394,8 +394,8 @@ impl Manager {
         self.expire_jobs();
     }
 
-    /// A time that has passed and that nobody has taken in, of a unit without a file, comes no
-    /// more.
+    /// A time that has passed and that the state machine hasn't taken in, of a unit without a
+    /// file, comes no more.
     fn drop_times(&mut self, unit: &UnitName, now: Now) {
         let is_loaded = self.known.table.find(unit).is_some();
         if let Some(live) = self.known.live.get_mut(unit).filter(|_| !is_loaded) {
@@ -409,7 +409,7 @@ impl Manager {
         if all_known {
             return;
         }
-        // It is lent, not copied: nobody else looks at it meanwhile.
+        // It is lent, not copied: no other task looks at it meanwhile.
         let empty = Table::empty(self.folders.clone());
         let mut table = std::mem::replace(&mut self.known.table, empty);
         let loaded = tokio::task::spawn_blocking(move || {

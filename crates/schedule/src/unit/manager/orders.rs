@@ -48,7 +48,7 @@ pub(crate) enum Order {
     Scope(UnitName, Vec<i32>, JobMode, Reply<Accepted>),
     /// Move more processes into a scope.
     Attach(UnitName, Vec<i32>, Reply<()>),
-    /// Nobody looks after a scope any more.
+    /// No controller looks after a scope any more.
     Abandon(UnitName, Reply<()>),
     /// The unit whose process this is.
     OfProcess(i32, Reply<Option<UnitName>>),
@@ -59,7 +59,7 @@ pub(crate) enum Order {
 }
 
 impl Manager {
-    /// Answers whoever waits; who has gone away has asked all the same.
+    /// Answers the caller that waits; a caller that has gone away has asked all the same.
     pub(super) async fn ordered(&mut self, order: Order) {
         match order {
             Order::Job(unit, verb, mode, reply) => {

@@ -17,7 +17,7 @@ const TARGETS: [&str; 2] = ["shutdown.target", "umount.target"];
 /// How far the end of all units is.
 #[derive(Default)]
 pub(super) enum Last {
-    /// Nobody has asked for it.
+    /// No caller has asked for it.
     #[default]
     Not,
     /// It goes on; who waits for it.
@@ -82,7 +82,7 @@ impl Manager {
         }
     }
 
-    /// Those that have not ended, where somebody has given up waiting for them.
+    /// Those that have not ended, where a caller has given up waiting for them.
     pub(super) fn still_ending(&self) -> Vec<UnitName> {
         let jobs = self.engine.jobs().filter(|(_, job)| job.stays);
         let stops = jobs.filter(|(_, job)| job.kind == JobType::Stop);

@@ -293,7 +293,7 @@ impl Manager {
         open.filter_map(|it| it.fd.try_clone().ok()).collect()
     }
 
-    /// Waits for somebody to come: once. What comes is taken in, then it is waited again.
+    /// Waits for a client to come: once. What comes is taken in, then it is waited again.
     pub(super) fn watch_socket(&mut self, unit: &UnitName) {
         let accepts = self
             .socket_files(unit)
@@ -344,7 +344,7 @@ impl Manager {
         false
     }
 
-    /// Somebody has come: the service of a socket is started.
+    /// A client has come: the service of a socket is started.
     fn trigger_service(&mut self, unit: &UnitName) {
         let Some(files) = self.socket_files(unit) else {
             return;

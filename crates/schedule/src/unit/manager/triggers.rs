@@ -33,7 +33,7 @@ pub(super) enum Happened {
     Commands(UnitName, u64, Phase, Outcome, String),
     /// What it listens on is there, and kept; or words.
     Opened(UnitName, u64, Result<Vec<Listening>, String>),
-    /// Somebody comes.
+    /// A client comes.
     Incoming(UnitName, u64),
     /// A connection was accepted.
     Accepted(UnitName, u64, OwnedFd),
@@ -126,7 +126,7 @@ impl Triggers {
         self.turn
     }
 
-    /// Nobody waits any more for what a unit listens on, or looks at.
+    /// The manager waits no more for what a unit listens on, or looks at.
     pub(super) fn leave(&mut self, unit: &UnitName) {
         if let Some((_, job)) = self.waits.remove(unit) {
             job.abort();

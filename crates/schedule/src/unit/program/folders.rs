@@ -338,7 +338,7 @@ pub(crate) fn owner_of_private(settings: &Settings) -> Option<u32> {
 }
 
 /// Removes what is a service's alone while it runs: its PID file, which would name a process of
-/// somebody else's one day.
+/// another service one day.
 pub(crate) fn clear_pid_file(service: &Service) {
     if let Some(path) = &service.pid_file
         && let Err(error) = std::fs::remove_file(path)

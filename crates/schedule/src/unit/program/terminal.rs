@@ -25,7 +25,7 @@ pub(super) fn path(settings: &Settings) -> &str {
     settings.text("TTYPath").unwrap_or(CONSOLE)
 }
 
-/// What becomes of somebody else who has it.
+/// What becomes of another session that has it.
 pub(super) fn of_others(settings: &Settings) -> Terminal {
     match text(settings, "StandardInput") {
         "tty" => Terminal::IsAwaited,
@@ -87,8 +87,8 @@ pub(crate) fn is_made_ready(settings: &Settings) -> bool {
 /// What is done to a terminal, by its path.
 type Act = fn(&str) -> io::Result<()>;
 
-/// Takes it from whoever has left it: `TTYVHangup=`, `TTYReset=`, `TTYVTDisallocate=`. What can't
-/// be done is told, and the command is begun all the same, as under systemd.
+/// Takes it from the programs that had it: `TTYVHangup=`, `TTYReset=`, `TTYVTDisallocate=`. What
+/// can't be done is told, and the command is begun all the same, as under systemd.
 pub(crate) fn make_ready(settings: &Settings) {
     let flag = |field: &str| settings.flag(field) == Some(true);
     let path = path(settings);

@@ -277,7 +277,7 @@ impl Plan<'_> {
             if folder.source != folder.target
                 && let Some((private, _)) = folder.source.rsplit_once("/private/")
             {
-                // Nobody else may enter the node's own.
+                // Only root may enter the node's own.
                 let private = format!("{private}/private");
                 let kind = Kind::Temporary {
                     options: options_of("mode=0755"),
@@ -293,7 +293,7 @@ impl Plan<'_> {
         }
     }
 
-    /// Nobody sees another unit's credentials, where it has a view of its own.
+    /// A unit doesn't see another unit's credentials, where it has a view of its own.
     fn credentials(&mut self, own: Option<&str>) {
         let field = "LoadCredential";
         match own {

@@ -124,13 +124,13 @@ fn private(folder: &Path, name: &str, base: &str) -> io::Result<String> {
             fs::set_permissions(&inner, fs::Permissions::from_mode(0o1777))?;
             return Ok(inner.display().to_string());
         }
-        // Somebody else has put something there: another name.
+        // Another process has put something there: another name.
         fs::remove_file(&link)?;
     }
     Err(io::Error::other("every name is taken by another process"))
 }
 
-/// Whether it is a folder, no link, that nobody but root may enter.
+/// Whether it is a folder, no link, that only root may enter.
 fn is_roots(path: &Path) -> bool {
     fs::symlink_metadata(path)
         .is_ok_and(|it| it.is_dir() && it.uid() == 0 && it.mode() & 0o7777 == 0o700)
@@ -154,7 +154,7 @@ fn boot() -> io::Result<String> {
 fn kept(folder: &Path, name: &str, kind: Namespaces) -> io::Result<PathBuf> {
     let path = folder.join(name);
     if path.exists() && mount::is_mount_point(&path)? {
-        // The kernel lets nobody open a namespace for writing.
+        // The kernel lets no process open a namespace for writing.
         return Ok(path);
     }
     fs::OpenOptions::new()

@@ -160,7 +160,7 @@ pub(crate) enum Came {
 /// for (files of /proc) is left out; without any it never resolves.
 ///
 /// # Errors
-/// Words: nobody can be waited for any more.
+/// Words: no client can be waited for any more.
 pub(crate) async fn wait_at(fds: Vec<OwnedFd>, accepts: bool) -> Result<Came, String> {
     let mut all = Vec::new();
     for fd in fds {

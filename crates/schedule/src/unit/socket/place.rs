@@ -100,7 +100,7 @@ pub(crate) fn fifo(rules: &Rules, path: &str) -> Result<OwnedFd, String> {
     Ok(fd)
 }
 
-/// Removes what is in the way of a socket: one that nobody listens on any more, or a link.
+/// Removes what is in the way of a socket: one that no process listens on any more, or a link.
 pub(crate) fn make_way(path: &str, kind: SocketType) -> Result<(), String> {
     let there = fs::symlink_metadata(path).map_err(|it| it.to_string())?;
     let file_type = there.file_type();
@@ -115,13 +115,13 @@ pub(crate) fn make_way(path: &str, kind: SocketType) -> Result<(), String> {
     fs::remove_file(path).map_err(|it| format!("what was there can't be removed: {it}"))
 }
 
-/// Whether somebody listens at a path, and who where that can be told.
+/// Whether a process listens at a path, and which one where that can be told.
 fn listens(path: &str, kind: SocketType) -> Option<Option<String>> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, kind, flags, None).ok()?;
     match connect(&socket, &SocketAddrUnix::new(path).ok()?) {
         Ok(()) => Some(taken::peer(&socket)),
-        // A full queue, or a socket of another kind: somebody is there.
+        // A full queue, or a socket of another kind: a process is there.
         Err(Errno::AGAIN | Errno::PROTOTYPE) => Some(None),
         Err(_) => None,
     }

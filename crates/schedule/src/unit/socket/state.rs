@@ -100,7 +100,7 @@ pub(crate) enum Event {
     Opened,
     /// Something can't be had, or came too often.
     Failed(Outcome),
-    /// Somebody connects, or writes.
+    /// A client connects, or writes.
     Incoming,
     /// Its service is up without its doing.
     Serves,
@@ -117,9 +117,9 @@ pub(crate) enum Effect {
     Run(Phase),
     /// Make the descriptors; answered by [`Event::Opened`] or [`Event::Failed`].
     Open,
-    /// Wait for somebody to come.
+    /// Wait for a client to come.
     Watch,
-    /// Don't.
+    /// Wait no more for clients.
     Leave,
     /// Take in and throw away what waits, then watch.
     Flush,

@@ -161,7 +161,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Runs `ExecStop=` of what is up, without anybody's having asked for it.
+    /// Runs `ExecStop=` of what is up; no job has asked for it.
     fn stop_of_itself(&mut self) {
         if let Some(control) = self.state.control.take() {
             self.effects.push(Effect::End(control.step));

@@ -138,7 +138,7 @@ pub(crate) enum End {
     OutOfMemory,
     /// It could not be begun: an exit status of systemd.exec(5), "Process exit codes".
     NotBegun(u8),
-    /// It ended while nobody looked.
+    /// It ended, and the daemon doesn't know how.
     Unknown,
 }
 

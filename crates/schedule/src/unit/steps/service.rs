@@ -267,7 +267,7 @@ impl Turn<'_> {
             self.rules.service.kind,
             Type::Simple | Type::Idle | Type::Exec | Type::Forking
         );
-        // Its name may have been there before it: somebody else's, or by a command before it.
+        // Its name may have been there before it: another program's, or by a command before it.
         let named = self.rules.service.kind == Type::Dbus && self.state.named;
         if starts && (begun || named) {
             self.started();

@@ -117,7 +117,7 @@ pub(crate) struct State {
     pub(crate) ended: Option<End>,
     /// How the reload that was asked for last went.
     pub(crate) reloaded: Outcome,
-    /// Nobody wants it to be started again by itself.
+    /// It isn't to be started again by itself.
     pub(crate) stopping: bool,
     /// It has been up since it was started: `ExecStop=` counts.
     pub(crate) was_up: bool,
@@ -125,7 +125,7 @@ pub(crate) struct State {
     pub(crate) round: u8,
     /// Its next start by itself was asked for.
     pub(crate) again: bool,
-    /// Counts starts by itself since somebody asked for one.
+    /// Counts starts by itself since a caller or a unit asked for one.
     pub(crate) restarts: u32,
     /// When what goes on takes too long, or begins.
     pub(crate) deadline: Option<u64>,

@@ -237,7 +237,7 @@ impl Table {
         self.units.get(id).map(|it| &**it)
     }
 
-    /// A unit that will be loaded again where somebody asks for it.
+    /// A unit that will be loaded again where a caller or a unit asks for it.
     pub(crate) fn forget(&mut self, name: &UnitName) {
         if let Some(loaded) = self.units.remove(name) {
             self.graph.remove(name);

@@ -166,7 +166,7 @@ mod tests {
             symlink(id, folder.path().join(format!("direct:{name}"))).unwrap();
             symlink(name, folder.path().join(format!("direct:{id}"))).unwrap();
         }
-        // What isn't a dynamic user's number is none, whoever has made the link.
+        // What isn't a dynamic user's number is none, whichever process has made the link.
         symlink("0", folder.path().join("direct:evil")).unwrap();
         symlink("evil", folder.path().join("direct:0")).unwrap();
         folder

@@ -10,7 +10,7 @@ use crate::protocol::{FromEvaluator, Limit, Thrown};
 /// Rejected promises that are remembered until they are handled.
 const MAX_REJECTED: usize = 1000;
 
-/// Before what may be for want of memory, where nobody can tell.
+/// Before what may be for want of memory, where the evaluator can't tell.
 const EITHER: &str = "out of memory, or ";
 
 /// A promise that was rejected, and what for.
@@ -75,7 +75,7 @@ impl QuickJs {
     }
 
     /// What failed, which may be what was begun: then it ends by it. A timer or a call that an
-    /// earlier line has left behind is told of, since nobody waits for its end.
+    /// earlier line has left behind is told of, since no line waits for its end.
     pub(super) fn failed(&mut self, thrown: Thrown) -> Option<Turn> {
         if self.running.is_some() {
             return Some(self.fail(thrown));
