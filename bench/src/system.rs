@@ -13,7 +13,27 @@ pub(crate) fn memory_available() -> Result<f64> {
     kibibytes(&fs::read_to_string("/proc/meminfo")?, "MemAvailable:").context("/proc/meminfo")
 }
 
-/// The same once it stays where it is: the kernel takes namespaces apart in its own time.
+/// Fields of /proc/meminfo (proc(5)) that what runs adds to, and none to another.
+pub(crate) const PARTS: [&str; 6] = [
+    "AnonPages:",
+    "Shmem:",
+    "Slab:",
+    "Percpu:",
+    "KernelStack:",
+    "PageTables:",
+];
+
+/// [`PARTS`], in bytes.
+pub(crate) fn memory_parts() -> Result<[f64; PARTS.len()]> {
+    let text = fs::read_to_string("/proc/meminfo")?;
+    let mut parts = [0.0; PARTS.len()];
+    for (part, field) in parts.iter_mut().zip(PARTS) {
+        *part = kibibytes(&text, field).with_context(|| format!("/proc/meminfo: {field}"))?;
+    }
+    Ok(parts)
+}
+
+/// [`memory_available`] once it stays where it is: the kernel takes namespaces apart in its own time.
 pub(crate) async fn settled_memory() -> Result<f64> {
     let mut again = tokio::time::interval(Duration::from_millis(500));
     again.tick().await;

@@ -178,6 +178,14 @@ fn an_error_is_shown_where_it_was_written() {
         told.contains("TypeError: web.nmae is not a function") && told.contains("typo.ts:2:11"),
         "{told}"
     );
+    for (called, meant) in [
+        ("runtime.run(1)", "runtime.run isn't offered; did you mean"),
+        ("observe.Metrics(1)", "observe has Logs"),
+    ] {
+        let file = folder.file("seed.ts", &format!("await {called};\n"));
+        let told = node.aurae(&[&file]).fails(1);
+        assert!(told.contains(meant), "{called}: {told}");
+    }
 }
 
 #[test]

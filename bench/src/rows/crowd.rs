@@ -82,7 +82,7 @@ impl Bench {
             true => Some(self.raw_memory().await?),
             false => None,
         };
-        let before = system::memory_available()?;
+        let before = Memory::now()?;
         for number in 0..self.cells {
             self.join(number).await?;
             if number % 100 == 99 {
@@ -96,18 +96,35 @@ impl Bench {
             figures.push(self.init_share(self.cells).await?);
         }
         if let Some(raw) = raw {
-            let taken = before - system::memory_available()?;
+            let ours = Memory::now()?.since(&before);
             figures.push(Figure {
                 row: format!("memory, MemAvailable taken by {} cells", self.cells),
                 unit: "MiB",
-                ours: taken / MIB,
-                reference: Some(raw / MIB),
+                ours: ours.taken / MIB,
+                reference: Some(raw.taken / MIB),
                 against: "as many raw clones".into(),
                 spread: None,
                 goal: Goal::AtMost(1.25),
             });
+            figures.extend(self.parts(&ours, &raw));
         }
         Ok(())
+    }
+
+    /// What that is made of.
+    fn parts<'a>(&self, ours: &'a Memory, raw: &'a Memory) -> impl Iterator<Item = Figure> + 'a {
+        let cells = self.cells;
+        let both = ours.parts.into_iter().zip(raw.parts);
+        let named = system::PARTS.into_iter().zip(both);
+        named.map(move |(part, (ours, raw))| Figure {
+            row: format!("memory, {} of {cells} cells", part.trim_end_matches(':')),
+            unit: "MiB",
+            ours: ours / MIB,
+            reference: Some(raw / MIB),
+            against: "as many raw clones".into(),
+            spread: None,
+            goal: Goal::None,
+        })
     }
 
     async fn join(&self, number: usize) -> Result<()> {
@@ -136,11 +153,12 @@ impl Bench {
     }
 
     /// What so many raw clones take of MemAvailable.
-    async fn raw_memory(&self) -> Result<f64> {
+    async fn raw_memory(&self) -> Result<Memory> {
         let mut reference = Reference::start()?;
-        let before = system::settled_memory().await?;
+        system::settled_memory().await?;
+        let before = Memory::now()?;
         reference.hold(self.cells)?;
-        let taken = before - system::memory_available()?;
+        let taken = Memory::now()?.since(&before);
         reference.drop_all()?;
         drop(reference);
         system::settled_memory().await?;
@@ -394,6 +412,30 @@ impl Bench {
             again.tick().await;
         }
         Ok(micros(started) / 1e6)
+    }
+}
+
+/// What is taken of the machine's memory, in bytes.
+struct Memory {
+    taken: f64,
+    /// Of [`system::PARTS`].
+    parts: [f64; system::PARTS.len()],
+}
+
+impl Memory {
+    fn now() -> Result<Self> {
+        Ok(Self {
+            taken: -system::memory_available()?,
+            parts: system::memory_parts()?,
+        })
+    }
+
+    fn since(mut self, before: &Self) -> Self {
+        self.taken -= before.taken;
+        for (part, before) in self.parts.iter_mut().zip(before.parts) {
+            *part -= before;
+        }
+        self
     }
 }
 

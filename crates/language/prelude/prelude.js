@@ -1639,6 +1639,9 @@ function nodesBySelector(selector) {
  if (typeof selector === "string") return contexts.nodes(selector).map(subsystems);
  throw new TypeError("nodes: expected a selector of labels, such as nodes(\"role=web\")");
 }
+function capital(name) {
+ return name.charAt(0).toUpperCase() + name.slice(1);
+}
 function named(call, action) {
  Object.defineProperty(call, "name", { value: action });
  Object.defineProperty(call, "action", { value: action });
@@ -1653,8 +1656,8 @@ function runsAll(call, shape) {
 }
 function whatIsOffered(object, shape) {
  return new Proxy(Object.getPrototypeOf(object), { get(behind, key, asked) {
-  if (typeof key === "string" && /^[A-Z]/.test(key)) {
-   const names = Object.keys(object);
+  const names = Object.keys(object);
+  if (typeof key === "string" && (/^[A-Z]/.test(key) || names.includes(capital(key)))) {
    const meant = didYouMean(key, names) || `; ${shape.name} has ${names.join(", ")}`;
    throw new TypeError(`${shape.name}.${key} isn't offered${meant}`);
   }

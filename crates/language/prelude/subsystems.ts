@@ -132,6 +132,11 @@ export function nodesBySelector(selector: unknown): readonly Subsystems[] {
   throw new TypeError('nodes: expected a selector of labels, such as nodes("role=web")');
 }
 
+/** `Run` of `run`. */
+function capital(name: string): string {
+  return name.charAt(0).toUpperCase() + name.slice(1);
+}
+
 /** A function object that knows its action. */
 function named(call: Call, action: string): Call {
   Object.defineProperty(call, "name", { value: action });
@@ -150,13 +155,14 @@ function runsAll(call: Call, shape: SubsystemTable): Call {
 
 /**
  * Behind an object's own methods: asking for one that isn't there says so by name. Methods begin
- * with a capital; anything else is as absent as on any object.
+ * with a capital, also where the program writes `runtime.run`; anything else is as absent as on any
+ * object.
  */
 function whatIsOffered(object: object, shape: SubsystemTable): object {
   return new Proxy(Object.getPrototypeOf(object) as object, {
     get(behind, key, asked) {
-      if (typeof key === "string" && /^[A-Z]/.test(key)) {
-        const names = Object.keys(object);
+      const names = Object.keys(object);
+      if (typeof key === "string" && (/^[A-Z]/.test(key) || names.includes(capital(key)))) {
         const meant = didYouMean(key, names) || `; ${shape.name} has ${names.join(", ")}`;
         throw new TypeError(`${shape.name}.${key} isn't offered${meant}`);
       }
