@@ -55,6 +55,21 @@ pub(crate) fn pss(pid: u32) -> Result<f64> {
     kibibytes(&text, "Pss:").with_context(|| format!("memory of process {pid}"))
 }
 
+/// The same once it stays where it is: a daemon that has just begun gives back what its start took.
+pub(crate) async fn settled_pss(pid: u32) -> Result<f64> {
+    let mut again = tokio::time::interval(Duration::from_secs(2));
+    again.tick().await;
+    let mut last = pss(pid)?;
+    loop {
+        again.tick().await;
+        let now = pss(pid)?;
+        if (now - last).abs() < 64.0 * 1024.0 {
+            return Ok(now);
+        }
+        last = now;
+    }
+}
+
 /// CPU time of all its threads so far, in seconds.
 pub(crate) fn cpu_seconds(pid: u32) -> Result<f64> {
     let mut nanoseconds = 0.0;

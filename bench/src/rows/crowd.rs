@@ -138,9 +138,10 @@ impl Bench {
     }
 
     /// Of a daemon that has done nothing yet.
-    pub(super) fn idle(&self) -> Result<Vec<Figure>> {
+    pub(super) async fn idle(&self) -> Result<Vec<Figure>> {
         let (daemon, init) = self.subject.processes()?;
-        let (daemon, init) = (system::pss(daemon)? / MIB, system::pss(init)? / MIB);
+        let daemon = system::settled_pss(daemon).await? / MIB;
+        let init = system::pss(init)? / MIB;
         Ok(vec![
             Figure::alone(
                 "memory, PSS of the idle daemon",

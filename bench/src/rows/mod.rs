@@ -110,7 +110,7 @@ impl Bench {
         let wanted = Wanted(rows.to_vec());
         let mut all = Vec::new();
         if wanted.row("memory") {
-            all.extend(self.idle()?.iter().map(Figure::to_json));
+            all.extend(self.idle().await?.iter().map(Figure::to_json));
         }
         for visit in VISITS.into_iter().filter(|visit| wanted.any(*visit)) {
             let started = Instant::now();
