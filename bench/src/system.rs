@@ -14,9 +14,8 @@ pub(crate) fn memory_available() -> Result<f64> {
 }
 
 /// Fields of /proc/meminfo (proc(5)) that what runs adds to, and none to another.
-pub(crate) const PARTS: [&str; 6] = [
+pub(crate) const PARTS: [&str; 5] = [
     "AnonPages:",
-    "Shmem:",
     "Slab:",
     "Percpu:",
     "KernelStack:",
@@ -33,7 +32,8 @@ pub(crate) fn memory_parts() -> Result<[f64; PARTS.len()]> {
     Ok(parts)
 }
 
-/// [`memory_available`] once it stays where it is: the kernel takes namespaces apart in its own time.
+/// [`memory_available`] once it stays where it is: the kernel takes namespaces apart in its own
+/// time.
 pub(crate) async fn settled_memory() -> Result<f64> {
     let mut again = tokio::time::interval(Duration::from_millis(500));
     again.tick().await;
@@ -55,7 +55,7 @@ pub(crate) fn pss(pid: u32) -> Result<f64> {
     kibibytes(&text, "Pss:").with_context(|| format!("memory of process {pid}"))
 }
 
-/// The same once it stays where it is: a daemon that has just begun gives back what its start took.
+/// [`pss`] once it stays where it is: a daemon that has just begun gives back what its start took.
 pub(crate) async fn settled_pss(pid: u32) -> Result<f64> {
     let mut again = tokio::time::interval(Duration::from_secs(2));
     again.tick().await;
