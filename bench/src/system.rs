@@ -35,13 +35,18 @@ pub(crate) fn memory_parts() -> Result<[f64; PARTS.len()]> {
 /// [`memory_available`] once it stays where it is: the kernel takes namespaces apart in its own
 /// time.
 pub(crate) async fn settled_memory() -> Result<f64> {
-    let mut again = tokio::time::interval(Duration::from_millis(500));
+    settled(Duration::from_millis(500), 2e6, memory_available).await
+}
+
+/// What is read once two readings, that long apart, differ by less than so many bytes.
+async fn settled(apart: Duration, by: f64, read: impl Fn() -> Result<f64>) -> Result<f64> {
+    let mut again = tokio::time::interval(apart);
     again.tick().await;
-    let mut last = memory_available()?;
+    let mut last = read()?;
     loop {
         again.tick().await;
-        let now = memory_available()?;
-        if (now - last).abs() < 2e6 {
+        let now = read()?;
+        if (now - last).abs() < by {
             return Ok(now);
         }
         last = now;
@@ -57,17 +62,7 @@ pub(crate) fn pss(pid: u32) -> Result<f64> {
 
 /// [`pss`] once it stays where it is: a daemon that has just begun gives back what its start took.
 pub(crate) async fn settled_pss(pid: u32) -> Result<f64> {
-    let mut again = tokio::time::interval(Duration::from_secs(2));
-    again.tick().await;
-    let mut last = pss(pid)?;
-    loop {
-        again.tick().await;
-        let now = pss(pid)?;
-        if (now - last).abs() < 64.0 * 1024.0 {
-            return Ok(now);
-        }
-        last = now;
-    }
+    settled(Duration::from_secs(2), 64.0 * 1024.0, || pss(pid)).await
 }
 
 /// CPU time of all its threads so far, in seconds.
