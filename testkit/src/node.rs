@@ -36,6 +36,15 @@ const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(240);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// How long a story's script may take, unless it says otherwise.
 pub const SCRIPT_LIMIT: Duration = Duration::from_secs(120);
+/// Shows what lives on a node where a script didn't come back: number, parent, state, what it waits
+/// for in the kernel, arguments. Only of what every node of the bed has.
+const PROCESSES: &str = r#"for it in /proc/[0-9]*; do
+    line=$(tr '\0' ' ' < $it/cmdline 2> /dev/null) && [ -n "$line" ] || continue
+    set -- $(sed 's/.*) //' $it/stat)
+    echo "${it#/proc/} $2 $1 $(cat $it/wchan) $line"
+done"#;
+/// How long that may take.
+const PROCESSES_LIMIT: Duration = Duration::from_secs(20);
 
 impl Bed {
     /// Boots a node and waits until it runs scripts.
@@ -201,10 +210,18 @@ impl Node {
     /// Runs a shell script and returns whatever came of it.
     ///
     /// # Errors
-    /// When it takes longer than [`SCRIPT_LIMIT`], or the node is gone.
+    /// When it takes longer than [`SCRIPT_LIMIT`], or the node is gone; says what lives on the node.
     pub fn try_sh(&self, script: &str) -> Result<Finished> {
         let finished = self.start(script)?.finish_within(SCRIPT_LIMIT);
-        finished.with_context(|| format!("on the node: {script}"))
+        finished.with_context(|| format!("on the node: {script}\n{}", self.processes()))
+    }
+
+    fn processes(&self) -> String {
+        let asked = self.start(PROCESSES);
+        match asked.and_then(|it| it.finish_within(PROCESSES_LIMIT)) {
+            Ok(shown) => String::from_utf8_lossy(&shown.out).into_owned(),
+            Err(error) => format!("its processes: {error:#}"),
+        }
     }
 
     /// Runs a shell script that has to succeed, and returns its stdout.

@@ -215,3 +215,31 @@ async fn a_signal_reaches_those_whom_it_is_for() {
     wrote("out", &["child", "control", "main"]).await;
     machine.node.stop();
 }
+
+/// The unit is `reload`ing as soon as that is decided, which is before its command is executed.
+#[tokio::test]
+async fn a_signal_waits_for_the_command_that_it_is_for() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    let administrator = machine.node.administrator().await;
+    machine.service(
+        "web.service",
+        "ExecStart=/bin/sleep 1000\nExecReload=/bin/sleep 500",
+    );
+    start(&administrator, "web").await;
+    for round in 0..20 {
+        let reload = wire::UnitJobRequest {
+            no_wait: true,
+            ..job("web")
+        };
+        units(&administrator).reload_unit(reload).await.unwrap();
+        until(&administrator, "web", "reloading", |it| it.sub == "reload").await;
+        let sent = signalled(&administrator, "web", wire::UnitKillWhom::Control).await;
+        assert_eq!(sent, Ok(()), "round {round}");
+        until(&administrator, "web", "up", |it| it.sub == "running").await;
+    }
+    let none = signalled(&administrator, "web", wire::UnitKillWhom::Control).await;
+    assert!(none.unwrap_err().contains("no command beside it"));
+    machine.node.stop();
+}

@@ -180,6 +180,7 @@ impl Manager {
     /// A command was begun, or not: what waited for that goes on.
     fn is_settled(&mut self, unit: &UnitName) {
         self.kill_late(unit);
+        self.signal_late(unit);
         self.hear_early(unit);
     }
 

@@ -27,6 +27,7 @@ mod sandbox;
 mod scopes;
 mod show;
 mod shutdown;
+mod signals;
 mod sockets;
 mod stores;
 mod triggers;
@@ -159,6 +160,8 @@ pub(crate) struct Manager {
     checking: BTreeSet<UnitName>,
     /// What is to be killed once it was begun: of which activation, and whether for its watchdog.
     killing: BTreeMap<UnitName, (u64, bool)>,
+    /// What callers signal once it was begun.
+    signals: BTreeMap<UnitName, Vec<signals::Asked>>,
     power: Power,
     users: Pool,
     bus: Bus,
@@ -232,6 +235,7 @@ impl Manager {
             dirty: BTreeSet::new(),
             checking: BTreeSet::new(),
             killing: BTreeMap::new(),
+            signals: BTreeMap::new(),
             power: beginning.power,
             users: Pool::new(keeper.clone()),
             bus,

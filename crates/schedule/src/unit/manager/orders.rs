@@ -6,21 +6,20 @@ use model::signal::Signal;
 use model::unit::{FileChange, FileVerb, JobMode, UnitDetail, UnitStatus, Verb, Whom};
 use tokio::sync::oneshot;
 use units::job::{Activity, JobType, World};
-use units::name::{UnitName, UnitType};
+use units::name::UnitName;
 
-use super::ends::each;
+use super::Manager;
 use super::jobs::Accepted;
-use super::{Happened, Manager};
+use super::signals::Asked;
 use crate::unit::live::Machine;
 use crate::unit::news::News;
 use crate::unit::path;
-use crate::unit::runs::Run;
 use crate::unit::scope;
 use crate::unit::socket::state as socket;
 use crate::unit::steps::service;
 use crate::unit::view::{Job, View};
 
-type Reply<T> = oneshot::Sender<Result<T, Error>>;
+pub(super) type Reply<T> = oneshot::Sender<Result<T, Error>>;
 
 /// See the module.
 pub(crate) enum Order {
@@ -75,7 +74,8 @@ impl Manager {
                 let _ = reply.send(detail);
             }
             Order::Kill(unit, signal, whom, reply) => {
-                let _ = reply.send(self.signal(&unit, signal, whom));
+                let asked = Asked::new(signal, whom, reply);
+                self.signal(&unit, asked);
             }
             Order::ResetFailed(units, reply) => {
                 let _ = reply.send(self.reset(units));
@@ -161,44 +161,6 @@ impl Manager {
             return Err(Error::not_found("unit", unit.to_string()));
         }
         self.enqueue(unit, kind, mode)
-    }
-
-    fn signal(&mut self, unit: &UnitName, signal: Signal, whom: Whom) -> Result<(), Error> {
-        let unit = self.id(unit);
-        if unit.kind() == UnitType::Scope {
-            return self.signal_scope(&unit, signal);
-        }
-        let wrong = |words: String| {
-            let error = Error::new(Reason::WrongState, words);
-            Err(error.about("unit", unit.to_string()))
-        };
-        let (main, control) = self.live_runs(&unit);
-        let runs: Vec<Run> = match whom {
-            Whom::All | Whom::MainAndControl => main.into_iter().chain(control).collect(),
-            Whom::Main => main.into_iter().collect(),
-            Whom::Control => control.into_iter().collect(),
-        };
-        let left = whom == Whom::All && !self.runs.processes(&unit).is_empty();
-        match (runs.is_empty() && !left, whom) {
-            (false, _) => {}
-            (true, Whom::Main) => return wrong(format!("{unit} has no main process")),
-            (true, Whom::Control) => return wrong(format!("{unit} has no command beside it")),
-            (true, _) => {
-                return wrong(format!("{unit} runs nothing that could be signalled"));
-            }
-        }
-        let acts = self.runs.clone();
-        self.jobs.spawn(async move {
-            let sent = match whom {
-                Whom::All => acts.signal_unit(&unit, signal).await,
-                _ => each(&acts, &runs, signal).await,
-            };
-            if let Err(error) = sent {
-                tracing::warn!(%unit, %error, "a signal was not sent");
-            }
-            Happened::Nothing
-        });
-        Ok(())
     }
 
     /// Forgets failures and counts of starts (systemctl(1), `reset-failed`).
