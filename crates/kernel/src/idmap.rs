@@ -96,11 +96,14 @@ fn write_file(process: rustix::fd::BorrowedFd<'_>, name: &'static str, bytes: &[
     }
 }
 
+/// The longest line: three numbers of 32 bits.
+const LINE: usize = 33;
+
 fn text(map: &[IdMap]) -> Result<String> {
     if map.is_empty() || map.len() > MAX_EXTENTS {
         return Err(Error::invalid("id map", "a map has 1 to 340 extents"));
     }
-    let mut out = String::new();
+    let mut out = String::with_capacity(map.len() * LINE);
     for IdMap {
         inside,
         outside,

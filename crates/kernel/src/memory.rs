@@ -81,6 +81,15 @@ pub fn use_one_heap() {
     let _ = unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
 }
 
+/// Joins what is freed with what is free beside it, in a process that lives long. The allocator
+/// otherwise keeps small freed pieces apart, each for a request of its own size, until something
+/// large is asked for. Where pieces grow before they are freed no request is of that size, and the
+/// heap grows with every round (mallopt(3), `M_MXFAST`).
+pub fn join_freed() {
+    // SAFETY: two numbers; what the allocator doesn't know it refuses.
+    let _ = unsafe { libc::mallopt(libc::M_MXFAST, 0) };
+}
+
 /// Gives freed memory back to the kernel where it is at least so many bytes; says whether it was.
 /// The allocator by itself gives back only what is free at the heap's end, so that one small piece
 /// keeps what a flood has taken below it. All threads wait for their next allocation meanwhile,

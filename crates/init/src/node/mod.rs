@@ -107,6 +107,7 @@ struct Node {
 /// Runs node-init. Returns only if it can't start.
 pub(crate) fn run(options: Options) -> Result<std::convert::Infallible> {
     kernel::oom_wait::wait_for_memory();
+    kernel::memory::join_freed();
     let early = Console::default();
     let say = |line: &str| early.say(line);
     let role = insist(say, || options.role.map_or_else(machine::find_role, Ok))?;

@@ -70,6 +70,7 @@ pub(crate) fn run_if_named() {
     }
     // Cell-inits, which are clones of this process, too.
     kernel::oom_wait::wait_for_memory();
+    kernel::memory::join_freed();
     let mut paths = arguments.skip(1).map(PathBuf::from);
     let hide: Vec<PathBuf> = paths.by_ref().take(HIDDEN).collect();
     let view = View {

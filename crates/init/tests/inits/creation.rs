@@ -42,6 +42,10 @@ pub(crate) const STORIES: &[Story] = &[
         "a_flood_of_stops_inside_a_cell_harms_no_other_cell",
         a_flood_of_stops_inside_a_cell_harms_no_other_cell,
     ),
+    (
+        "a_spawner_does_not_grow_with_what_it_has_created",
+        a_spawner_does_not_grow_with_what_it_has_created,
+    ),
 ];
 
 /// Cells of a tenant whose inits stand still from the first moment, where that is said.
@@ -269,4 +273,37 @@ fn a_flood_of_stops_inside_a_cell_harms_no_other_cell() {
     daemon.crash();
     let daemon = node.daemon();
     assert!(daemon.welcome.cells.len() >= 2);
+}
+
+/// Memory that is no file's, in KiB.
+fn anonymous(pid: i32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
+    let line = text.lines().find_map(|it| it.strip_prefix("Anonymous:"));
+    let number = line.unwrap().trim().trim_end_matches(" kB");
+    number.parse().unwrap()
+}
+
+/// Each init is a copy of it, so what it keeps of a creation is paid by every later cell.
+fn a_spawner_does_not_grow_with_what_it_has_created() {
+    let node = Node::start();
+    let mut daemon = node.daemon();
+    let mut create = |count: usize| {
+        for number in 0..count {
+            let name = format!("passing{number}");
+            let cell = daemon.cell(&node, Plan::bare(&name, IDS + 10_000_000));
+            let exit = |request| CellRequest::Exit { request };
+            cell.link.ask(exit, &[]).unwrap();
+            assert!(matches!(daemon.event().0, NodeEvent::CellExited { .. }));
+            let tenant = node.place().tenant("tenant");
+            tenant.remove(&name, TIMEOUT).unwrap();
+            send(&daemon.socket, &NodeRequest::AckCell { uid: cell.uid }, &[]);
+        }
+    };
+    create(50);
+    let spawner = spawner_of(&node).expect("a spawner");
+    let before = anonymous(spawner);
+    create(200);
+    let after = anonymous(spawner);
+    assert_eq!(spawner_of(&node), Some(spawner));
+    assert!(after <= before + 4, "{before} KiB, {after} KiB");
 }
