@@ -317,7 +317,7 @@ async fn units_outlive_their_daemon_and_the_next_one_goes_on() {
 }
 
 /// The pid in a file that a unit has written.
-async fn pid_in(machine: &Machine, name: &str) -> u32 {
+pub(crate) async fn pid_in(machine: &Machine, name: &str) -> u32 {
     let begun = Instant::now();
     loop {
         let text = std::fs::read_to_string(machine.at(name)).unwrap_or_default();
@@ -329,7 +329,7 @@ async fn pid_in(machine: &Machine, name: &str) -> u32 {
     }
 }
 
-fn lives(pid: u32) -> bool {
+pub(crate) fn lives(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit_once(')').map_or("", |(_, it)| it.trim_start());
     !state.is_empty() && !state.starts_with('Z')

@@ -8,7 +8,7 @@ use api::schedule::v0 as wire;
 use api::status::from_status;
 
 use crate::caller::Person;
-use crate::units::{Machine, job, start, status, stop, units, until};
+use crate::units::{Machine, job, kill, lives, pid_in, start, status, stop, units, until};
 
 /// How long something may take that should happen soon.
 const SOON: Duration = Duration::from_secs(60);
@@ -241,5 +241,57 @@ async fn a_signal_waits_for_the_command_that_it_is_for() {
     }
     let none = signalled(&administrator, "web", wire::UnitKillWhom::Control).await;
     assert!(none.unwrap_err().contains("no command beside it"));
+    machine.node.stop();
+}
+
+/// Begins its own program anew beside itself, as nginx does, and goes.
+const REPLACES_ITSELF: &str = "trap 'sh $0 $1 & echo $! > $1; exit 0' USR1\n\
+    echo $$ > $1.set\nwhile true; do sleep 0.05; done\n";
+
+/// systemd.service(5), PIDFile=; nginx's package upgrades the program that runs.
+#[tokio::test]
+async fn a_server_that_replaces_itself_goes_on_by_its_pid_file() {
+    let Some(mut machine) = Machine::start() else {
+        return;
+    };
+    let mut administrator = machine.node.administrator().await;
+    std::fs::write(machine.at("out.server"), REPLACES_ITSELF).unwrap();
+    machine.service(
+        "web.service",
+        "Type=forking\nPIDFile=OUT.pid\n\
+         ExecStart=/bin/sh -c 'sh OUT.server OUT.pid & echo $! > OUT.pid'",
+    );
+    start(&administrator, "web").await;
+    let first = status(&administrator, "web").await;
+    assert_eq!(first.main_pid, Some(pid_in(&machine, "out.pid").await));
+    let mut before = first.main_pid;
+    for daemon_dies in [false, true] {
+        // Its trap is set some time after it was executed.
+        while Some(pid_in(&machine, "out.pid.set").await) != before {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let told = signalled(&administrator, "web", wire::UnitKillWhom::Main).await;
+        assert_eq!(told, Ok(()));
+        if daemon_dies {
+            machine.node.kill_daemon();
+            administrator = machine.node.administrator().await;
+        }
+        let moved = until(&administrator, "web", "moved", |it| it.main_pid != before).await;
+        assert_eq!(
+            (&*moved.sub, moved.activation),
+            ("running", first.activation)
+        );
+        assert_eq!(moved.main_pid, Some(pid_in(&machine, "out.pid").await));
+        before = moved.main_pid;
+    }
+    // The file of one that is gone names another unit's process, which is none of its own.
+    machine.service("other.service", "ExecStart=/bin/sleep 1000");
+    start(&administrator, "other").await;
+    let other = status(&administrator, "other").await.main_pid.unwrap();
+    std::fs::write(machine.at("out.pid"), format!("{other}\n")).unwrap();
+    kill(before.unwrap());
+    let ended = until(&administrator, "web", "ended", |it| it.sub == "failed").await;
+    assert_eq!((&*ended.result, ended.main_pid), ("signal", None));
+    assert!(lives(other));
     machine.node.stop();
 }

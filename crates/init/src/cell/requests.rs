@@ -225,7 +225,7 @@ impl Cell {
             return Err(failed(Step::Protocol, Errno::EXIST, &detail));
         }
         let workload = found(room, uid)?;
-        if !matches!(workload.state, State::Running | State::Headless(_)) {
+        if !workload.takes_main() {
             let detail = "the executable has ended, or has not started";
             return Err(failed(Step::Protocol, Errno::SRCH, detail));
         }

@@ -10,7 +10,8 @@
 //! ```
 //!
 //! Where the executed process is only the first one, its exit with 0 leads to `Headless`; from
-//! there the daemon's word, which process is the main one, leads back to `Running`.
+//! there the daemon's word, which process is the main one, leads back to `Running`. So it does from
+//! `Ended`, where another process has taken the main one's place.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -113,6 +114,16 @@ impl Workload {
     /// Whether its process, the first or the main one, is still there.
     pub(super) fn is_alive(&self) -> bool {
         !matches!(self.state, State::Ended(_) | State::Headless(_))
+    }
+
+    /// Whether the daemon may name its main process. Of what has forked also once that has ended,
+    /// until it is acknowledged: another process may have taken its place.
+    pub(super) fn takes_main(&self) -> bool {
+        match self.state {
+            State::Running | State::Headless(_) => true,
+            State::Ended(_) => self.first.is_some(),
+            State::Starting { .. } | State::Failing { .. } => false,
+        }
     }
 
     /// Whether something of it runs: its process, or without a main process what is in its leaf.

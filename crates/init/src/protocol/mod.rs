@@ -609,7 +609,8 @@ pub enum CellRequest {
     },
     /// Which process is the main one of a workload from now on: a child of this init, or one that
     /// was, and no other workload's (EEXIST). Where it has ended already, its end is told, if it is
-    /// known still. Of one that another process is the parent of, how it ends isn't known.
+    /// known still. Of one that another process is the parent of, how it ends isn't known. A
+    /// workload that has forked may get another after its main process's end, until `Ack`.
     /// Descriptor: its pidfd.
     Main {
         /// Comes back with the answer.

@@ -25,7 +25,7 @@ impl Owner {
     /// The cell-init says that a main process has ended.
     pub(super) fn exited(&mut self, uid: Uid, exit: ExitRecord) {
         match self.executables.get(&uid) {
-            Some(executable) if executable.exit.is_none() => self.main_ended(uid, exit_of(&exit)),
+            Some(executable) if executable.exit.is_none() => self.main_left(uid, exit_of(&exit)),
             Some(_) => {}
             // Started, given up for lost and killed: only this acknowledges it.
             None => self.acknowledge(uid),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use init::protocol::{CellRequest, ExitRecord, Failure};
 use model::error::{Error, Reason};
+use model::exit::Exit;
 use model::lifecycle::executable::Event as End;
 use model::name::Uid;
 use model::signal::Signal;
@@ -36,12 +37,28 @@ impl Owner {
         }
     }
 
+    /// The main process has ended. That is the executable's end, unless another has taken its
+    /// place: by its PID file, or by what a subsystem has just said.
+    pub(super) fn main_left(&mut self, uid: Uid, exit: Exit) {
+        let init = self.ending.init_pid();
+        match self.executables.get_mut(&uid) {
+            Some(executable) if executable.telling > 0 => executable.left = Some(exit),
+            Some(executable) if executable.may_move() => {
+                executable.look_for_successor(exit, init, &self.cell);
+            }
+            _ => self.main_ended(uid, exit),
+        }
+    }
+
     /// It was looked for.
     pub(super) fn main_found(&mut self, uid: Uid, found: Option<Box<Found>>) {
         let Some(executable) = self.executables.get_mut(&uid) else {
             return;
         };
+        let is_left = executable.left.is_some();
         match found {
+            Some(found) if is_left => self.tell_main(uid, *found, None),
+            None if is_left && executable.telling == 0 => self.not_moved(uid),
             Some(found) if executable.main == Main::Seeking => {
                 executable.main = Main::Asked;
                 self.tell_main(uid, *found, None);
@@ -73,8 +90,19 @@ impl Owner {
         }
     }
 
+    /// No other process has taken the place of the main one.
+    fn not_moved(&mut self, uid: Uid) {
+        let executable = self.executables.get_mut(&uid);
+        if let Some(exit) = executable.and_then(|it| it.left.take()) {
+            self.main_ended(uid, exit);
+        }
+    }
+
     fn tell_main(&mut self, uid: Uid, found: Found, reply: Option<Reply<Arc<Object>>>) {
         let Found { pidfd, pid, inside } = found;
+        if let Some(executable) = self.executables.get_mut(&uid) {
+            executable.telling += 1;
+        }
         let call = Call::Main { uid, pid, reply };
         self.call(call, vec![pidfd], |request| CellRequest::Main {
             request,
@@ -86,6 +114,8 @@ impl Owner {
     /// The cell-init knows it.
     pub(super) fn main_known(&mut self, uid: Uid, pid: i32, reply: Option<Reply<Arc<Object>>>) {
         if let Some(executable) = self.executables.get_mut(&uid) {
+            executable.telling = executable.telling.saturating_sub(1);
+            executable.left = None;
             executable.settled(Some(pid), &self.cell);
         }
         if let Some(reply) = reply {
@@ -100,10 +130,14 @@ impl Owner {
         failure: &Failure,
         reply: Option<Reply<Arc<Object>>>,
     ) {
-        if let Some(executable) = self.executables.get_mut(&uid)
-            && executable.main == Main::Asked
-        {
-            executable.settled(None, &self.cell);
+        if let Some(executable) = self.executables.get_mut(&uid) {
+            executable.telling = executable.telling.saturating_sub(1);
+            if executable.main == Main::Asked {
+                executable.settled(None, &self.cell);
+            }
+            if executable.telling == 0 {
+                self.not_moved(uid);
+            }
         }
         if let Some(reply) = reply {
             let error = super::start::failure("the main process was not changed", failure);

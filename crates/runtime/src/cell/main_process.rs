@@ -9,6 +9,9 @@
 //!                            │ not found      │ it has ended meanwhile
 //!                            └────────────────┴─────────────────────────► NONE
 //! ```
+//!
+//! The end of a known main process is the executable's, unless its PID file names another living
+//! one of the same executable by then.
 
 use std::fs::File;
 use std::io::Read;
@@ -125,6 +128,26 @@ impl Executable {
                 MainProcess::Guessed => guessed(&leaf, init),
                 MainProcess::Executed | MainProcess::None => None,
             };
+            Event::MainFound(uid, found.map(Box::new))
+        });
+    }
+
+    /// Whether its PID file may name another process once the main one has ended (systemd.service(5),
+    /// `PIDFile=`): so does a server that executes its new program beside the old one.
+    pub(super) fn may_move(&self) -> bool {
+        self.effective.ending.main_process == MainProcess::PidFile
+            && self.main == Main::Known
+            && self.left.is_none()
+    }
+
+    /// Its main process has ended so: looks once whether its PID file names another of its own.
+    pub(super) fn look_for_successor(&mut self, exit: Exit, init: i32, cell: &Cell) {
+        self.left = Some(exit);
+        let (uid, leaf) = (self.uid(), self.leaf.clone());
+        let file = self.effective.ending.pid_file.clone();
+        cell.beside(async move {
+            let look = move || of_group(read_pid(Path::new(&file))?, &leaf, init);
+            let found = tokio::task::spawn_blocking(look).await.ok().flatten();
             Event::MainFound(uid, found.map(Box::new))
         });
     }

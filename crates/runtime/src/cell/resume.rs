@@ -201,7 +201,7 @@ impl Owner {
                 continue;
             };
             if let Some(exit) = executable.adopted_exit.take() {
-                self.main_ended(uid, exit);
+                self.main_left(uid, exit);
                 continue;
             }
             if let Some(first) = executable.first.filter(|_| executable.main == Main::First) {

@@ -242,6 +242,18 @@ impl Manager {
         })
     }
 
+    /// The main process's number. Which one has taken another's place by its PID file the runtime
+    /// sees first.
+    pub(super) fn main_pid(&self, unit: &UnitName) -> Option<u32> {
+        let noted = self.known.live.get(unit)?.main_pid;
+        let (_, service) = self.known.table.rules(unit);
+        if noted.is_none() || service.pid_file.is_none() {
+            return noted;
+        }
+        let object = self.main_run(unit).and_then(|run| self.runs.seen(&run));
+        object.as_deref().and_then(runs::pid).or(noted)
+    }
+
     /// A service is down: its folders below /run go, its cell where nothing lives in it, and old
     /// records.
     pub(super) async fn down(&mut self, unit: &UnitName, activation: u64) {

@@ -53,8 +53,7 @@ impl Manager {
             let pid_of = self.runs.seen(run).as_deref().and_then(runs::pid);
             pid_of.is_some() && pid_of == pid
         };
-        let live = self.known.live.get(&heard.unit);
-        let is_main = pid.is_some() && live.and_then(|it| it.main_pid) == pid;
+        let is_main = pid.is_some() && self.main_pid(&heard.unit) == pid;
         let is_either = || is_main || self.processes(&heard.unit).iter().any(|(run, _)| of(run));
         match service.notify_access {
             "main" => is_main,
@@ -152,7 +151,7 @@ impl Manager {
         let every = state.watchdog_every.map(|it| it / 1000).or(own);
         let every = every.filter(|it| *it > 0 && service.kind != Type::Oneshot);
         Ok(Some(Told {
-            main_pid: live.main_pid,
+            main_pid: self.main_pid(unit),
             result: state.result,
             ended: state.ended,
             invocation: live.invocation.clone(),

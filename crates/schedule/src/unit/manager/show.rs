@@ -126,7 +126,7 @@ impl Manager {
         status.active = word(live.activity());
         status.sub = live.sub(id.kind());
         status.result = live.result().as_str();
-        status.main_pid = live.main_pid;
+        status.main_pid = self.main_pid(id);
         status.activation = live.activation;
         status.active_since = live.active.map(|(real, _)| Timestamp(real));
         status.inactive_since = live.inactive.map(|(real, _)| Timestamp(real));
