@@ -210,7 +210,8 @@ impl Node {
     /// Runs a shell script and returns whatever came of it.
     ///
     /// # Errors
-    /// When it takes longer than [`SCRIPT_LIMIT`], or the node is gone; says what lives on the node.
+    /// When it takes longer than [`SCRIPT_LIMIT`], with what lives on the node, or the node is
+    /// gone.
     pub fn try_sh(&self, script: &str) -> Result<Finished> {
         let finished = self.start(script)?.finish_within(SCRIPT_LIMIT);
         finished.with_context(|| format!("on the node: {script}\n{}", self.processes()))

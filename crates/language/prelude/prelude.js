@@ -1656,8 +1656,8 @@ function runsAll(call, shape) {
 }
 function whatIsOffered(object, shape) {
  return new Proxy(Object.getPrototypeOf(object), { get(behind, key, asked) {
-  const names = Object.keys(object);
-  if (typeof key === "string" && (/^[A-Z]/.test(key) || names.includes(capital(key)))) {
+  if (typeof key === "string" && (/^[A-Z]/.test(key) || Object.hasOwn(object, capital(key)))) {
+   const names = Object.keys(object);
    const meant = didYouMean(key, names) || `; ${shape.name} has ${names.join(", ")}`;
    throw new TypeError(`${shape.name}.${key} isn't offered${meant}`);
   }

@@ -161,8 +161,8 @@ function runsAll(call: Call, shape: SubsystemTable): Call {
 function whatIsOffered(object: object, shape: SubsystemTable): object {
   return new Proxy(Object.getPrototypeOf(object) as object, {
     get(behind, key, asked) {
-      const names = Object.keys(object);
-      if (typeof key === "string" && (/^[A-Z]/.test(key) || names.includes(capital(key)))) {
+      if (typeof key === "string" && (/^[A-Z]/.test(key) || Object.hasOwn(object, capital(key)))) {
+        const names = Object.keys(object);
         const meant = didYouMean(key, names) || `; ${shape.name} has ${names.join(", ")}`;
         throw new TypeError(`${shape.name}.${key} isn't offered${meant}`);
       }

@@ -77,6 +77,7 @@ const HONOURED: &[&str] = &[
     "TimeoutStopSec",
     "RuntimeMaxSec",
     "Restart",
+    "PermissionsStartOnly",
     "RemainAfterExit",
     "RestartPreventExitStatus",
     "RestartForceExitStatus",

@@ -70,7 +70,7 @@ pub(super) const PACKAGES: &[Package] = &[
     of("mosquitto", "mosquitto", listens!("1883")),
     of("tinyproxy", "tinyproxy", says!("8888", "GET / HTTP/1.0\\r\\n\\r\\n", "HTTP")),
     of("privoxy", "privoxy", says!("8118", "GET / HTTP/1.0\\r\\n\\r\\n", "HTTP")),
-    of("haproxy", "haproxy", "echo 'show info' | busybox nc local:/run/haproxy/admin.sock | grep -q HAProxy")
+    of("haproxy", "haproxy", "curl -sf http://127.0.0.1:8081/")
         .after("printf 'listen web\\n bind 127.0.0.1:8081\\n mode http\\n http-request return status 200\\n' \
                 >> /etc/haproxy/haproxy.cfg; systemctl reload haproxy"),
     of("nginx-light", "nginx", "curl -sf http://127.0.0.1/ | grep -q nginx"),

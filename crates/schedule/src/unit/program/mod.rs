@@ -121,12 +121,7 @@ pub(crate) fn prepare(
     told: &Told,
 ) -> Result<Ready, Failure> {
     let settings = &unit.settings;
-    let commands = match &told.stage {
-        Some(stage) => mount::staged(unit, stage),
-        None => mount::commands(unit, step.phase),
-    };
-    let command = commands.get(step.index);
-    let command = command.ok_or_else(|| failure(203, "there is no such command"))?;
+    let command = &command_of(unit, step, told)?;
     let account = Account::of(settings, &told.dynamic)?;
     let (folders, mut variables) = folders::make(settings, &account)?;
     let owner = (account.uid(), account.group);
@@ -192,6 +187,22 @@ pub(crate) fn prepare(
         input: streams::input(settings).map(<[u8]>::to_vec),
         terminal: terminal::of_others(settings),
     })
+}
+
+/// The command of a step, with the privileges that it has there.
+fn command_of(unit: &Unit, step: Step, told: &Told) -> Result<Command, Failure> {
+    let commands = match &told.stage {
+        Some(stage) => mount::staged(unit, stage),
+        None => mount::commands(unit, step.phase),
+    };
+    let command = commands.get(step.index).cloned();
+    let mut command = command.ok_or_else(|| failure(203, "there is no such command"))?;
+    // In systemd.service(5) up to version 230: all commands but `ExecStart=` are as with `+`.
+    let start_only = unit.settings.flag("PermissionsStartOnly") == Some(true);
+    if start_only && step.phase != Phase::Start {
+        command.privileges = Privileges::Full;
+    }
+    Ok(command)
 }
 
 /// Which process of a command is the one that counts. What it leaves behind is the unit's to end,

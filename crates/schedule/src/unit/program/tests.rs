@@ -99,6 +99,24 @@ fn prefixes_lift_what_they_lift() {
 }
 
 #[test]
+fn with_permissions_start_only_the_other_commands_have_all_rights() {
+    // systemd.service(5) of version 230: "applied only to the process started with ExecStart=".
+    let text = "User=1\nNoNewPrivileges=yes\nCapabilityBoundingSet=CAP_KILL\nExecStart=/bin/x\n\
+                ExecStartPre=/bin/y\nPermissionsStartOnly=";
+    let all = CapabilitySet::ALL.names().len();
+    for (only, phase, user, capabilities) in [
+        ("yes", Phase::Start, "1", 1),
+        ("yes", Phase::StartPre, "", all),
+        ("no", Phase::StartPre, "1", 1),
+    ] {
+        let spec = prepared(&format!("{text}{only}"), phase).unwrap();
+        assert_eq!(spec.user, user, "{only} {phase:?}");
+        let bounding = &spec.capabilities.as_ref().unwrap().bounding;
+        assert_eq!(bounding.len(), capabilities, "{only} {phase:?}");
+    }
+}
+
+#[test]
 fn a_filter_takes_privileges_that_are_not_needed_for_it() {
     // systemd.exec(5), NoNewPrivileges=; and what directives take of the bounding set.
     for (text, no_new, capabilities) in [
