@@ -283,6 +283,25 @@ fn anonymous(pid: i32) -> u64 {
     number.parse().unwrap()
 }
 
+/// A cell with two extents, as the daemon makes them: their text grows in pieces.
+fn mapped_in_two(name: &str) -> Plan {
+    let mut plan = Plan::bare(name, IDS + 10_000_000);
+    let whole = plan.launch.uid_map[0];
+    let half = whole.count / 2;
+    let first = IdMap {
+        count: half,
+        ..whole
+    };
+    let second = IdMap {
+        inside: 65_536,
+        outside: whole.outside + half,
+        count: whole.count - half,
+    };
+    plan.launch.uid_map = vec![first, second];
+    plan.launch.gid_map = vec![first, second];
+    plan
+}
+
 /// Each init is a copy of it, so what it keeps of a creation is paid by every later cell.
 fn a_spawner_does_not_grow_with_what_it_has_created() {
     let node = Node::start();
@@ -290,7 +309,7 @@ fn a_spawner_does_not_grow_with_what_it_has_created() {
     let mut create = |count: usize| {
         for number in 0..count {
             let name = format!("passing{number}");
-            let cell = daemon.cell(&node, Plan::bare(&name, IDS + 10_000_000));
+            let cell = daemon.cell(&node, mapped_in_two(&name));
             let exit = |request| CellRequest::Exit { request };
             cell.link.ask(exit, &[]).unwrap();
             assert!(matches!(daemon.event().0, NodeEvent::CellExited { .. }));
