@@ -85,6 +85,30 @@ async fn a_program_sees_of_the_node_what_its_unit_says() {
     machine.node.stop();
 }
 
+/// Debian's `exec-readonlypaths.service`.
+#[tokio::test]
+async fn read_only_paths_count_for_what_is_mounted_in_private_devices() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    let administrator = machine.node.administrator().await;
+    for (name, directives, expected) in [
+        ("devices", "", ["no", "yes", "yes"]),
+        ("closed", "ReadOnlyPaths=/dev\n", ["no", "no", "yes"]),
+    ] {
+        let look = "for it in /dev /dev/shm /dev/null; do \
+                    test -w $$it && echo yes >> OUT || echo no >> OUT; done";
+        let text = format!(
+            "Type=oneshot\nPrivateDevices=yes\n{directives}ExecStart=/bin/sh -c '{look}'\n"
+        );
+        machine.service(&format!("{name}.service"), &text);
+        assert_eq!(start(&administrator, name).await.result, "done");
+        assert_eq!(machine.out(), expected, "{name}");
+        std::fs::remove_file(machine.at("out")).unwrap();
+    }
+    machine.node.stop();
+}
+
 #[tokio::test]
 async fn commands_of_an_activation_share_their_tmp_and_it_goes_with_them() {
     let Some(machine) = Machine::start() else {

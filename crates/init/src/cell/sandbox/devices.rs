@@ -93,7 +93,8 @@ fn node(new: &OwnedFd, name: &'static str) -> Result<Option<OwnedFd>> {
 }
 
 impl Taken {
-    /// Puts it in its place. The folder itself can't be written then.
+    /// Puts it in its place; answers the folder as it is mounted there. The folder itself can't be
+    /// written then.
     pub(super) fn put(self, target: impl AsFd) -> Result<OwnedFd> {
         let new = self.new;
         for (name, _, folder) in &self.mounts {

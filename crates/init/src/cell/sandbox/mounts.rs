@@ -267,14 +267,19 @@ impl<'a> Builder<'a> {
                 true => place.attributes().without(Attributes::READ_ONLY),
                 false => place.attributes(),
             };
-            let change = Change {
-                set,
-                recursive: true,
-                ..Change::default()
-            };
-            mount::set_attributes(mount, &change).map_err(|error| of(entry, &error))?;
+            let set = mount::set_attributes(mount, &everywhere(set));
+            set.map_err(|error| of(entry, &error))?;
         }
         Ok(Some(new))
+    }
+}
+
+/// With all that is mounted below.
+fn everywhere(set: Attributes) -> Change<'static> {
+    Change {
+        set,
+        recursive: true,
+        ..Change::default()
     }
 }
 
@@ -333,19 +338,21 @@ fn attach(place: &Place, new: Option<New>) -> Result<()> {
     let Some(new) = new else {
         // The root, which is what it is: with other attributes. All copies are taken.
         if place.path == Path::new("/") && place.attributes() != Attributes::NONE {
-            let change = Change {
-                set: place.attributes(),
-                recursive: true,
-                ..Change::default()
-            };
-            return mount::set_attributes_of(&place.path, &change);
+            return mount::set_attributes_of(&place.path, &everywhere(place.attributes()));
         }
         return Ok(());
     };
     let target = target(&place.path, &new)?;
     match new {
         New::Mount(mount) => mount::attach_on(&mount, &target),
-        New::Devices(taken) => taken.put(&target).map(drop),
+        New::Devices(taken) => {
+            let devices = taken.put(&target)?;
+            match place.attributes() {
+                Attributes::NONE => Ok(()),
+                // Asked for beside it: then it counts for what is mounted in it, too.
+                set => mount::set_attributes(&devices, &everywhere(set)),
+            }
+        }
     }
 }
 
@@ -355,12 +362,7 @@ fn attach_late(place: &Place, entry: &Entry) -> Result<()> {
         Err(error) if error.is_not_found() && entry.optional => return Ok(()),
         other => other?,
     };
-    let change = Change {
-        set: place.attributes(),
-        recursive: true,
-        ..Change::default()
-    };
-    mount::set_attributes(&copy, &change)?;
+    mount::set_attributes(&copy, &everywhere(place.attributes()))?;
     mount::attach_on(&copy, follow::plainly(&place.path)?)
 }
 
