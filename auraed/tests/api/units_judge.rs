@@ -54,9 +54,6 @@ const OTHERWISE: &[(&str, &str, &str)] = &[
     ("exec-condition-skip", "result", "exec-condition"),
 ];
 
-/// What isn't as systemd's test wants it, and why.
-const KNOWN: &[(&str, &str)] = &[];
-
 /// Units that go on in the order of the list, after all others: each needs what the one before it
 /// has left.
 const IN_ORDER: &[&str] = &[
@@ -290,10 +287,6 @@ async fn debians_test_execute_units_end_as_systemds_own_test_wants() {
         "judge: {passed} passed, {} failed, {left_out} left out",
         failed.len()
     );
-    let unknown: Vec<&String> = failed
-        .iter()
-        .filter(|name| !KNOWN.iter().any(|(it, _)| it == name))
-        .collect();
-    assert!(unknown.is_empty(), "{unknown:?}");
+    assert!(failed.is_empty(), "{failed:?}");
     machine.node.stop();
 }

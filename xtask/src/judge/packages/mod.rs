@@ -22,6 +22,9 @@ use table::{PACKAGES, Package};
 const STEP: Duration = Duration::from_secs(600);
 /// Until the machine's units are up.
 const UP: Duration = Duration::from_secs(900);
+/// As Debian's installer writes it; a root that was made without that has none.
+const HOSTS: &str =
+    "test -e /etc/hosts || printf '127.0.0.1 localhost\\n::1 localhost\\n' > /etc/hosts";
 const APT: &str = "export DEBIAN_FRONTEND=noninteractive; apt-get -q -y --no-install-recommends";
 
 /// Runs those of these names; none: all.
@@ -48,6 +51,7 @@ pub(super) fn run(names: &[String]) -> Result<ExitCode> {
         "until systemctl is-active -q multi-user.target; do sleep 1; done",
         UP,
     )?;
+    step(&node, HOSTS, STEP)?;
     step(&node, &format!("{APT} install {}", package()), STEP)?;
     println!(
         "| package | unit | installed | started | used | restarted | killed | stopped | purged |"
@@ -132,7 +136,11 @@ fn judge(node: &Node, it: &Package) -> (Vec<&'static str>, Vec<String>) {
 
 fn shown(it: &Package) -> String {
     let unit = it.unit;
-    format!("systemctl status --no-pager -n 8 -- '{unit}' 2>&1 | tail -n 30; true")
+    // What it says in files of its own, too.
+    format!(
+        "systemctl status --no-pager -n 8 -- '{unit}' 2>&1 | tail -n 30; \
+         find /var/log -name '*.log' -mmin -3 -exec tail -v -n 4 {{}} + 2>&1 | tail -n 30"
+    )
 }
 
 /// What is done with each, in order.
