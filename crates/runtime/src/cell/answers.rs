@@ -120,6 +120,10 @@ impl Owner {
             Call::Start(uid) => self.executables.start_failed(uid, failure, &self.cell),
             // The intent could not be written: the stop goes on all the same, by its deadline.
             Call::StopIntent(uid) => self.stop_written(uid),
+            // It ended while it was asked: as for one that was asked a moment later.
+            Call::Signal { uid, reply } if failure.errno == Errno::SRCH.raw_os_error() => {
+                let _ = reply.send(Err(super::stop::ended(self.cell.object(uid))));
+            }
             Call::Signal { uid, reply } => {
                 let error = super::start::failure("the signal was not sent", failure);
                 let name = self

@@ -142,7 +142,8 @@ pub(crate) fn prepare(
             sandbox::of(settings, &own).map_err(|(status, words)| failure(status, words))?
         }
     };
-    let environment = environment::of(settings, &account, variables, step.phase, told)?;
+    let mut environment = environment::of(settings, &account, variables, step.phase, told)?;
+    environment::of_init_script(&command.program, &mut environment);
     let mut argv = expand::argv(command, &environment).map_err(|e| failure(203, e))?;
     let program = environment::found(&command.program, settings)?;
     // systemd.service(5), "@": what the program is told that it is called.

@@ -99,6 +99,19 @@ fn prefixes_lift_what_they_lift() {
 }
 
 #[test]
+fn an_init_script_is_told_not_to_hand_over_to_systemctl() {
+    let told = |text: &str| {
+        let spec = prepared(&format!("ExecStart={text}"), Phase::Start).unwrap();
+        let value = spec.env.get("SYSTEMCTL_SKIP_REDIRECT");
+        value.cloned().unwrap_or_default()
+    };
+    assert_eq!(told("/etc/init.d/a start"), "1");
+    assert_eq!(told("/bin/a start"), "");
+    let own = "/etc/init.d/a start\nEnvironment=SYSTEMCTL_SKIP_REDIRECT=yes";
+    assert_eq!(told(own), "yes");
+}
+
+#[test]
 fn with_permissions_start_only_the_other_commands_have_all_rights() {
     // systemd.service(5) of version 230: "applied only to the process started with ExecStart=".
     let text = "User=1\nNoNewPrivileges=yes\nCapabilityBoundingSet=CAP_KILL\nExecStart=/bin/x\n\
