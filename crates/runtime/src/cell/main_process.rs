@@ -132,8 +132,9 @@ impl Executable {
         });
     }
 
-    /// Whether its PID file may name another process once the main one has ended (systemd.service(5),
-    /// `PIDFile=`): so does a server that executes its new program beside the old one.
+    /// Whether its PID file may name another process once the main one has ended
+    /// (systemd.service(5), `PIDFile=`): so does a server that executes its new program beside the
+    /// old one.
     pub(super) fn may_move(&self) -> bool {
         self.effective.ending.main_process == MainProcess::PidFile
             && self.main == Main::Known

@@ -152,8 +152,10 @@ fn steps(it: &Package) -> [(&'static str, String); 7] {
     } else {
         it.setup
     };
-    let used = format!("{setup}; {}", soon(it.used));
-    let again = soon(it.used);
+    // What no script of the package starts by itself, is.
+    let started = format!("{setup}; {active}");
+    let used = soon(it.used);
+    let again = used.clone();
     let main = format!("$(systemctl show -p MainPID --value -- '{unit}')");
     // What has no main process is not killed. What restarts by itself must; the rest has failed.
     let killed = format!(
@@ -171,7 +173,7 @@ fn steps(it: &Package) -> [(&'static str, String); 7] {
     );
     [
         ("installed", format!("{APT} install {name}")),
-        ("started", active),
+        ("started", started),
         ("used", used),
         (
             "restarted",

@@ -6,7 +6,7 @@ pub(super) struct Package {
     pub(super) name: &'static str,
     /// Its service; a socket where that is what is started.
     pub(super) unit: &'static str,
-    /// What must be done before it can be used, once.
+    /// What must be done once before it is up and can be used.
     pub(super) setup: &'static str,
     /// A client: a shell command that succeeds.
     pub(super) used: &'static str,
@@ -79,7 +79,7 @@ pub(super) const PACKAGES: &[Package] = &[
     of("fcgiwrap", "fcgiwrap.socket", "test -S /run/fcgiwrap.socket"),
     of("php8.2-fpm", "php8.2-fpm", "test -S /run/php/php8.2-fpm.sock"),
     of("squid", "squid", says!("3128", "GET / HTTP/1.0\\r\\n\\r\\n", "HTTP")),
-    of("icecast2", "icecast2", "curl -s -o /dev/null http://127.0.0.1:8000/"),
+    of("icecast2", "icecast2", "curl -s -o /dev/null http://127.0.0.1:8000/").after("systemctl start icecast2"),
     of("dnsmasq", "dnsmasq", "busybox nslookup localhost 127.0.0.1"),
     of("unbound", "unbound", "busybox nslookup localhost 127.0.0.1"),
     of("bind9", "named", "busybox nslookup localhost 127.0.0.1"),

@@ -33,8 +33,8 @@ fn search_path(settings: &Settings) -> String {
 const INIT_SCRIPTS: &str = "/etc/init.d/";
 
 /// Debian's init scripts hand over to systemctl, and so wait for themselves, unless their parent is
-/// PID 1, as under systemd. That of a unit's command is an init of its cell's, so the script is told
-/// otherwise (init-functions.d/40-systemd).
+/// PID 1, as under systemd. That of a unit's command is an init of its cell's, so the script is
+/// told otherwise (init-functions.d/40-systemd).
 pub(super) fn of_init_script(program: &str, all: &mut Environment) {
     if program.starts_with(INIT_SCRIPTS) {
         let skip = all.entry("SYSTEMCTL_SKIP_REDIRECT".to_owned());
