@@ -267,7 +267,9 @@ async fn a_server_that_replaces_itself_goes_on_by_its_pid_file() {
     let mut before = first.main_pid;
     for daemon_dies in [false, true] {
         // Its trap is set some time after it was executed.
+        let begun = Instant::now();
         while Some(pid_in(&machine, "out.pid.set").await) != before {
+            assert!(begun.elapsed() < SOON, "no trap was set");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         let told = signalled(&administrator, "web", wire::UnitKillWhom::Main).await;

@@ -78,6 +78,11 @@ impl Exchange {
         Some((number, call))
     }
 
+    /// Whether an answer to such a request is waited for.
+    pub(super) fn awaits(&self, is_it: impl Fn(&Call) -> bool) -> bool {
+        self.waiting.values().any(|(_, call)| is_it(call))
+    }
+
     /// The request of that number is answered.
     pub(super) fn answered(&mut self, number: u64) -> Option<Call> {
         self.waiting.remove(&number).map(|(_, call)| call)

@@ -42,8 +42,6 @@ pub(crate) struct Executable {
     pub(crate) adopted_exit: Option<Exit>,
     /// How its main process ended, while it isn't known whether another has taken its place.
     pub(super) left: Option<Exit>,
-    /// So many times the cell-init is being told which process is the main one.
-    pub(super) telling: u32,
     /// How far its end has come.
     pub(crate) teardown: Teardown,
     /// How the first process ended, where that wasn't the main one.
@@ -97,7 +95,6 @@ impl Executable {
             exit: None,
             adopted_exit: None,
             left: None,
-            telling: 0,
             teardown: Teardown::BEGIN,
             first: None,
             main,

@@ -61,6 +61,10 @@ impl Executable {
 
     /// Its cell's init is lost. How it ended can't be known, unless it was told before.
     pub(super) fn lost(&mut self, why: &str) -> End {
+        if let Some(exit) = self.left.take() {
+            self.exit = Some(exit);
+            self.status.pid = None;
+        }
         if self.exit.is_none() {
             self.exit = Some(Exit {
                 started: self.status.started,

@@ -40,9 +40,9 @@ impl Owner {
     /// The main process has ended. That is the executable's end, unless another has taken its
     /// place: by its PID file, or by what a subsystem has just said.
     pub(super) fn main_left(&mut self, uid: Uid, exit: Exit) {
-        let init = self.ending.init_pid();
+        let (init, is_told) = (self.ending.init_pid(), self.is_told_main(uid));
         match self.executables.get_mut(&uid) {
-            Some(executable) if executable.telling > 0 => executable.left = Some(exit),
+            Some(executable) if is_told => executable.left = Some(exit),
             Some(executable) if executable.may_move() => {
                 executable.look_for_successor(exit, init, &self.cell);
             }
@@ -50,15 +50,22 @@ impl Owner {
         }
     }
 
+    /// Whether the cell-init is being told which process is its main one.
+    fn is_told_main(&self, uid: Uid) -> bool {
+        let of = |call: &Call| matches!(call, Call::Main { uid: its, .. } if *its == uid);
+        self.exchange.awaits(of)
+    }
+
     /// It was looked for.
     pub(super) fn main_found(&mut self, uid: Uid, found: Option<Box<Found>>) {
+        let is_told = self.is_told_main(uid);
         let Some(executable) = self.executables.get_mut(&uid) else {
             return;
         };
         let is_left = executable.left.is_some();
         match found {
             Some(found) if is_left => self.tell_main(uid, *found, None),
-            None if is_left && executable.telling == 0 => self.not_moved(uid),
+            None if is_left && !is_told => self.not_moved(uid),
             Some(found) if executable.main == Main::Seeking => {
                 executable.main = Main::Asked;
                 self.tell_main(uid, *found, None);
@@ -100,9 +107,6 @@ impl Owner {
 
     fn tell_main(&mut self, uid: Uid, found: Found, reply: Option<Reply<Arc<Object>>>) {
         let Found { pidfd, pid, inside } = found;
-        if let Some(executable) = self.executables.get_mut(&uid) {
-            executable.telling += 1;
-        }
         let call = Call::Main { uid, pid, reply };
         self.call(call, vec![pidfd], |request| CellRequest::Main {
             request,
@@ -114,7 +118,6 @@ impl Owner {
     /// The cell-init knows it.
     pub(super) fn main_known(&mut self, uid: Uid, pid: i32, reply: Option<Reply<Arc<Object>>>) {
         if let Some(executable) = self.executables.get_mut(&uid) {
-            executable.telling = executable.telling.saturating_sub(1);
             executable.left = None;
             executable.settled(Some(pid), &self.cell);
         }
@@ -130,14 +133,13 @@ impl Owner {
         failure: &Failure,
         reply: Option<Reply<Arc<Object>>>,
     ) {
-        if let Some(executable) = self.executables.get_mut(&uid) {
-            executable.telling = executable.telling.saturating_sub(1);
-            if executable.main == Main::Asked {
-                executable.settled(None, &self.cell);
-            }
-            if executable.telling == 0 {
-                self.not_moved(uid);
-            }
+        if let Some(executable) = self.executables.get_mut(&uid)
+            && executable.main == Main::Asked
+        {
+            executable.settled(None, &self.cell);
+        }
+        if !self.is_told_main(uid) {
+            self.not_moved(uid);
         }
         if let Some(reply) = reply {
             let error = super::start::failure("the main process was not changed", failure);

@@ -147,8 +147,7 @@ impl Executable {
         let (uid, leaf) = (self.uid(), self.leaf.clone());
         let file = self.effective.ending.pid_file.clone();
         cell.beside(async move {
-            let look = move || of_group(read_pid(Path::new(&file))?, &leaf, init);
-            let found = tokio::task::spawn_blocking(look).await.ok().flatten();
+            let found = named_now(Path::new(&file), &leaf, init).await;
             Event::MainFound(uid, found.map(Box::new))
         });
     }
@@ -185,10 +184,7 @@ impl Executable {
 async fn named(file: &Path, leaf: &Arc<Cgroup>, cell: &Cgroup, init: i32) -> Option<Found> {
     let [mut pause, most] = AGAIN;
     loop {
-        let path = file.to_owned();
-        let read = tokio::task::spawn_blocking(move || read_pid(&path)).await;
-        let pid = read.ok().flatten();
-        if let Some(found) = pid.and_then(|pid| of_group(pid, cell, init)) {
+        if let Some(found) = named_now(file, cell, init).await {
             return Some(found);
         }
         if !leaf::populated(leaf) {
@@ -197,6 +193,13 @@ async fn named(file: &Path, leaf: &Arc<Cgroup>, cell: &Cgroup, init: i32) -> Opt
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(most);
     }
+}
+
+/// The process of the group that the file names now.
+async fn named_now(file: &Path, group: &Cgroup, init: i32) -> Option<Found> {
+    let path = file.to_owned();
+    let read = tokio::task::spawn_blocking(move || read_pid(&path)).await;
+    of_group(read.ok().flatten()?, group, init)
 }
 
 /// What is in the file counts as a process's claim: it is looked up in the cell's group.

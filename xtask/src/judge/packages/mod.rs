@@ -152,7 +152,7 @@ fn steps(it: &Package) -> [(&'static str, String); 7] {
     } else {
         it.setup
     };
-    // What no script of the package starts by itself, is.
+    // Some packages start nothing by themselves: that is their setup.
     let started = format!("{setup}; {active}");
     let used = soon(it.used);
     let again = used.clone();

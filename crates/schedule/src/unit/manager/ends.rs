@@ -245,13 +245,13 @@ impl Manager {
     /// The main process's number. Which one has taken another's place by its PID file the runtime
     /// sees first.
     pub(super) fn main_pid(&self, unit: &UnitName) -> Option<u32> {
-        let noted = self.known.live.get(unit)?.main_pid;
+        let noted = self.known.live.get(unit)?.main_pid?;
         let (_, service) = self.known.table.rules(unit);
-        if noted.is_none() || service.pid_file.is_none() {
-            return noted;
+        if service.pid_file.is_none() {
+            return Some(noted);
         }
         let object = self.main_run(unit).and_then(|run| self.runs.seen(&run));
-        object.as_deref().and_then(runs::pid).or(noted)
+        object.as_deref().and_then(runs::pid).or(Some(noted))
     }
 
     /// A service is down: its folders below /run go, its cell where nothing lives in it, and old
