@@ -159,6 +159,16 @@ async fn signalled(person: &Person, name: &str, whom: wire::UnitKillWhom) -> Res
     sent.map(drop).map_err(|it| from_status(&it).message)
 }
 
+/// Until the unit shows that it reloads.
+async fn begin_reload(person: &Person, name: &str) {
+    let reload = wire::UnitJobRequest {
+        no_wait: true,
+        ..job(name)
+    };
+    units(person).reload_unit(reload).await.unwrap();
+    until(person, name, "reloading", |it| it.sub == "reload").await;
+}
+
 #[tokio::test]
 async fn a_signal_reaches_those_whom_it_is_for() {
     let Some(machine) = Machine::start() else {
@@ -202,12 +212,7 @@ async fn a_signal_reaches_those_whom_it_is_for() {
     wrote("out", &["main"]).await;
     let none = signalled(&administrator, "web", Control).await.unwrap_err();
     assert!(none.contains("no command beside it"), "{none}");
-    let reload = wire::UnitJobRequest {
-        no_wait: true,
-        ..job("web")
-    };
-    units(&administrator).reload_unit(reload).await.unwrap();
-    until(&administrator, "web", "reloading", |it| it.sub == "reload").await;
+    begin_reload(&administrator, "web").await;
     wrote("out.set", &["control"]).await;
     signalled(&administrator, "web", Control).await.unwrap();
     wrote("out", &["control"]).await;
@@ -229,12 +234,7 @@ async fn a_signal_waits_for_the_command_that_it_is_for() {
     );
     start(&administrator, "web").await;
     for round in 0..20 {
-        let reload = wire::UnitJobRequest {
-            no_wait: true,
-            ..job("web")
-        };
-        units(&administrator).reload_unit(reload).await.unwrap();
-        until(&administrator, "web", "reloading", |it| it.sub == "reload").await;
+        begin_reload(&administrator, "web").await;
         let sent = signalled(&administrator, "web", wire::UnitKillWhom::Control).await;
         assert_eq!(sent, Ok(()), "round {round}");
         until(&administrator, "web", "up", |it| it.sub == "running").await;

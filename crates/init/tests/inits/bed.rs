@@ -952,3 +952,10 @@ pub(crate) fn until(what: &str, so: impl Fn() -> bool) {
         std::thread::sleep(Duration::from_millis(2));
     }
 }
+
+/// What a line of a process's `smaps_rollup` says, in KiB (proc_pid_smaps(5)).
+pub(crate) fn memory_of(pid: u32, line: &str) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
+    let number = text.lines().find_map(|it| it.strip_prefix(line)).unwrap();
+    number.trim().trim_end_matches(" kB").parse().unwrap()
+}

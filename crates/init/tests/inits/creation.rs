@@ -275,14 +275,6 @@ fn a_flood_of_stops_inside_a_cell_harms_no_other_cell() {
     assert!(daemon.welcome.cells.len() >= 2);
 }
 
-/// Memory that is no file's, in KiB.
-fn anonymous(pid: i32) -> u64 {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
-    let line = text.lines().find_map(|it| it.strip_prefix("Anonymous:"));
-    let number = line.unwrap().trim().trim_end_matches(" kB");
-    number.parse().unwrap()
-}
-
 /// A cell with two extents, as the daemon makes them: their text grows in pieces.
 fn mapped_in_two(name: &str) -> Plan {
     let mut plan = Plan::bare(name, IDS + 10_000_000);
@@ -320,9 +312,11 @@ fn a_spawner_does_not_grow_with_what_it_has_created() {
     };
     create(50);
     let spawner = spawner_of(&node).expect("a spawner");
-    let before = anonymous(spawner);
+    // Memory that is no file's.
+    let anonymous = || memory_of(spawner.unsigned_abs(), "Anonymous:");
+    let before = anonymous();
     create(200);
-    let after = anonymous(spawner);
+    let after = anonymous();
     assert_eq!(spawner_of(&node), Some(spawner));
     assert!(after <= before + 4, "{before} KiB, {after} KiB");
 }

@@ -139,15 +139,6 @@ fn cells(
     report("  until CellExited", &mut ends, &mut raws);
 }
 
-fn pss(pid: u32) -> u64 {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("Pss:"))
-        .unwrap();
-    line.trim().trim_end_matches(" kB").parse().unwrap()
-}
-
 fn memory(node: &Node, daemon: &mut Daemon) {
     let mut cells = Vec::new();
     for count in [10, 100, 300] {
@@ -159,12 +150,12 @@ fn memory(node: &Node, daemon: &mut Daemon) {
         }
         let all: Vec<u64> = cells
             .iter()
-            .map(|cell| pss(cell.pid.unsigned_abs()))
+            .map(|cell| memory_of(cell.pid.unsigned_abs(), "Pss:"))
             .collect();
         let mean = all.iter().sum::<u64>() / all.len() as u64;
         println!(
             "memory: {count} cells: {mean} kB PSS per cell-init, node-init {} kB",
-            pss(node.init.id())
+            memory_of(node.init.id(), "Pss:")
         );
     }
 }

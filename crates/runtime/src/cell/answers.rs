@@ -120,7 +120,7 @@ impl Owner {
             Call::Start(uid) => self.executables.start_failed(uid, failure, &self.cell),
             // The intent could not be written: the stop goes on all the same, by its deadline.
             Call::StopIntent(uid) => self.stop_written(uid),
-            // It ended while it was asked: as for one that was asked a moment later.
+            // The process ended meanwhile: the same answer as a moment later.
             Call::Signal { uid, reply } if failure.errno == Errno::SRCH.raw_os_error() => {
                 let _ = reply.send(Err(super::stop::ended(self.cell.object(uid))));
             }

@@ -160,7 +160,7 @@ pub(crate) struct Manager {
     checking: BTreeSet<UnitName>,
     /// What is to be killed once it was begun: of which activation, and whether for its watchdog.
     killing: BTreeMap<UnitName, (u64, bool)>,
-    /// What callers signal once it was begun.
+    /// Signals of callers that wait until a command of the unit was executed.
     signals: BTreeMap<UnitName, Vec<signals::Asked>>,
     power: Power,
     users: Pool,

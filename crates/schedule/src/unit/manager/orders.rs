@@ -74,7 +74,11 @@ impl Manager {
                 let _ = reply.send(detail);
             }
             Order::Kill(unit, signal, whom, reply) => {
-                let asked = Asked::new(signal, whom, reply);
+                let asked = Asked {
+                    signal,
+                    whom,
+                    reply,
+                };
                 self.signal(&unit, asked);
             }
             Order::ResetFailed(units, reply) => {

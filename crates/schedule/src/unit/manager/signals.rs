@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A signal that a caller sends to what a unit runs (systemctl(1), `kill`). One that comes while a
-//! process it is for is being executed waits until that is done: the unit's state already shows
-//! the command, so the caller may not be told that there is none. What the manager itself ends is
+//! A signal that a caller sends to what a unit runs (systemctl(1), `kill`). While the
+//! command that it is for is being executed, the signal waits: the unit's state shows the command
+//! already, so the caller must not be told that there is none. What the manager itself ends is
 //! in [`super::ends`].
 //!
 //! As many signals wait as callers do, whose number the API bounds.
@@ -19,23 +19,9 @@ use crate::unit::runs::Run;
 
 /// A signal, and the caller that waits for its answer.
 pub(super) struct Asked {
-    signal: Signal,
-    whom: Whom,
-    reply: Reply<()>,
-}
-
-impl Asked {
-    pub(super) fn new(signal: Signal, whom: Whom, reply: Reply<()>) -> Self {
-        Self {
-            signal,
-            whom,
-            reply,
-        }
-    }
-}
-
-fn wrong(unit: &UnitName, words: String) -> Error {
-    Error::new(Reason::WrongState, words).about("unit", unit.to_string())
+    pub(super) signal: Signal,
+    pub(super) whom: Whom,
+    pub(super) reply: Reply<()>,
 }
 
 impl Manager {
@@ -116,6 +102,6 @@ impl Manager {
                 format!("{unit} runs nothing that could be signalled")
             }
         };
-        Err(wrong(unit, words))
+        Err(Error::new(Reason::WrongState, words).about("unit", unit.to_string()))
     }
 }
