@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn a_child_is_asked_to_end_and_killed_when_it_does_not() {
         let start = |script| Command::new("sh").args(["-c", script]).spawn().unwrap();
-        let mut polite = start("sleep 1000");
+        let mut polite = start("exec sleep 1000");
         let status = end(&mut polite, Duration::from_secs(20)).unwrap().unwrap();
         assert_eq!(status.signal(), Some(Signal::TERM.as_raw()));
         let mut deaf = Command::new("sh")

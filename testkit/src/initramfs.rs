@@ -23,8 +23,11 @@ pub const MODULES: [&str; 4] = ["virtio_pci", "virtio_blk", "virtio_net", "virti
 /// watchdog without hardware, which counts once its device is opened.
 const UNITS: [&str; 3] = ["autofs4", "dummy", "softdog"];
 
+/// The file system of containers' roots.
+const CONTAINERS: [&str; 1] = ["overlay"];
+
 /// What the network of cells needs: the node has no modprobe that the kernel could call.
-pub const CELL_NETWORK: [&str; 17] = [
+pub const CELL_NETWORK: [&str; 19] = [
     "bridge",
     "veth",
     "nf_tables",
@@ -37,6 +40,8 @@ pub const CELL_NETWORK: [&str; 17] = [
     "nft_fib_inet",
     "nft_reject_inet",
     "nft_reject_bridge",
+    "nft_chain_nat",
+    "nft_meta_bridge",
     "nft_connlimit",
     "nf_conntrack_netlink",
     "inet_diag",
@@ -52,7 +57,8 @@ const LOAD_LIST: &str = "lib/modules/aurae.load";
 /// # Errors
 /// When a file can't be read or written, or a module isn't there.
 pub fn write(to: &Path, init: &Path, kernel: &Kernel) -> Result<()> {
-    let modules = kernel.modules(&[&MODULES[..], &CELL_NETWORK[..], &UNITS[..]].concat())?;
+    let modules =
+        kernel.modules(&[&MODULES[..], &CELL_NETWORK[..], &UNITS[..], &CONTAINERS[..]].concat())?;
     let out = fs::File::create(to).with_context(|| format!("initramfs {}", to.display()))?;
     let mut archive = Archive::new(BufWriter::new(out));
     for folder in ["dev", "proc", "sys", "lib", "lib/modules"] {
@@ -84,11 +90,12 @@ pub fn cached(folder: &Path, init: &Path, kernel: &Kernel) -> Result<PathBuf> {
     let file = folder.join("initramfs.cpio");
     let recipe = folder.join("initramfs.recipe");
     let wanted = format!(
-        "{} {} {} {} {}\n",
+        "{} {} {} {} {} {}\n",
         kernel.version,
         MODULES.join(","),
         CELL_NETWORK.join(","),
         UNITS.join(","),
+        CONTAINERS.join(","),
         crate::disk::fingerprint(init)?
     );
     if file.is_file() && fs::read_to_string(&recipe).is_ok_and(|had| had == wanted) {

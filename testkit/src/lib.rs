@@ -8,8 +8,8 @@
 //! so a story drives a node from outside.
 //!
 //! It knows nothing of Aurae's API and links none of its crates: it sees the node as a user does.
-//! Called by `xtask` and by the stories in `tests/`; [`skip`], [`how_much`], [`program`],
-//! [`exec`] and [`stories`] are for the tests of any crate.
+//! Called by `xtask` and by the stories in `tests/`; [`skip`], [`needs_root`], [`until`],
+//! [`soon`], [`how_much`], [`program`], [`exec`] and [`stories`] are for the tests of any crate.
 
 pub mod accel;
 pub mod agent;
@@ -28,8 +28,10 @@ mod skip;
 mod soak;
 pub mod stories;
 pub mod tracer;
+mod until;
 pub mod watchdog;
 
 pub use program::program;
-pub use skip::skip;
+pub use skip::{needs_root, skip};
 pub use soak::how_much;
+pub use until::{soon, until};

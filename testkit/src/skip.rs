@@ -14,3 +14,20 @@ pub fn skip(why: &str) {
     );
     println!("skipped: {why}");
 }
+
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Whether the test runs as root; it is left out otherwise, and `why` says what needs root. A
+/// binary with a `main` of its own asks [`crate::stories::by_root`].
+///
+/// # Panics
+/// As [`skip`].
+pub fn needs_root(why: &str) -> bool {
+    let root = is_root();
+    if !root {
+        skip(why);
+    }
+    root
+}

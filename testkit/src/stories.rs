@@ -100,6 +100,17 @@ impl Choice {
     }
 }
 
+/// For [`run`]'s `possible`: root alone can tell the stories, and `why` says so.
+///
+/// # Errors
+/// `why`, where this process isn't root's.
+pub fn by_root(why: &'static str) -> Result<(), &'static str> {
+    match crate::skip::is_root() {
+        true => Ok(()),
+        false => Err(why),
+    }
+}
+
 /// Lists or runs those of `stories` that the arguments of this process choose. `one` tells a story;
 /// `possible` is asked first, and says why this machine can tell none.
 pub fn run<S>(

@@ -218,12 +218,7 @@ fn managed(
 }
 
 fn is_root() -> bool {
-    let root =
-        std::fs::metadata("/proc/self").is_ok_and(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0);
-    if !root {
-        testkit::skip("a network namespace needs root");
-    }
-    root
+    testkit::needs_root("a network namespace needs root")
 }
 
 #[test]

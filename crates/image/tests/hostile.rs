@@ -26,7 +26,7 @@ fn guarded() -> tempfile::TempDir {
 
 /// Unpacks, expects to be refused with these words, and that nothing outside has changed.
 fn refused(tar: Vec<u8>, words: &str) {
-    if !rustix::process::geteuid().is_root() {
+    if !is_root() {
         return;
     }
     let folder = guarded();

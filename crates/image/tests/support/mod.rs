@@ -287,11 +287,7 @@ pub(crate) fn is_opaque(path: &Path) -> bool {
 
 /// Only root may give files away and make nodes.
 pub(crate) fn is_root() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        testkit::skip("it gives files to other users, which root alone may");
-    }
-    root
+    testkit::needs_root("it gives files to other users, which root alone may")
 }
 
 /// Packs by gzip.

@@ -294,7 +294,6 @@ impl Drop for Node {
         let _ = self.init.kill();
         let _ = self.init.wait();
         let _ = self.base.kill_and_wait(TIMEOUT);
-        remove_below(&self.base);
         let above = Cgroup::open(self.base.path().parent().unwrap()).unwrap();
         let name = self.base.path().file_name().unwrap().to_str().unwrap();
         let _ = above.remove(name, TIMEOUT);
@@ -344,16 +343,6 @@ impl Place {
     fn socket_path(&self, uid: Uid) -> PathBuf {
         let name: String = uid.0.iter().map(|byte| format!("{byte:02x}")).collect();
         self.cells.join(name + ".sock")
-    }
-}
-
-pub(crate) fn remove_below(group: &Cgroup) {
-    for name in group.children().unwrap_or_default() {
-        let name = name.to_str().unwrap();
-        if let Ok(child) = group.child(name) {
-            remove_below(&child);
-        }
-        let _ = group.remove(name, Duration::from_secs(2));
     }
 }
 
@@ -942,15 +931,6 @@ pub(crate) fn as_user(uid: u32, gid: u32, act: impl FnOnce() -> bool + Send) -> 
         });
         other.join().unwrap()
     })
-}
-
-/// Waits until something is so.
-pub(crate) fn until(what: &str, so: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !so() {
-        assert!(start.elapsed() < TIMEOUT, "it never came to be that {what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
 }
 
 /// What a line of a process's `smaps_rollup` says, in KiB (proc_pid_smaps(5)).

@@ -252,7 +252,6 @@ impl Drop for Machine {
         let _ = self.outer.kill();
         let _ = self.outer.wait();
         let _ = self.group.kill_and_wait(TIMEOUT);
-        remove_below(&self.group);
         let above = Cgroup::open(self.group.path().parent().unwrap()).unwrap();
         let name = self.group.path().file_name().unwrap().to_str().unwrap();
         let _ = above.remove(name, TIMEOUT);

@@ -15,6 +15,7 @@ use crate::images::*;
 use init::codec::encode_sealed;
 use init::protocol::*;
 use kernel::signal::Signal;
+use testkit::until;
 
 pub(crate) const STORIES: &[Story] = &[
     (

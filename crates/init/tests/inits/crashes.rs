@@ -10,6 +10,7 @@ use crate::bed::*;
 use init::protocol::*;
 use kernel::seqpacket;
 use kernel::signal::Signal;
+use testkit::until;
 
 pub(crate) const STORIES: &[Story] = &[
     (

@@ -16,6 +16,7 @@ use init::protocol::*;
 use kernel::cgroup::Cgroup;
 use kernel::signal::Signal;
 use rustix::io::Errno;
+use testkit::until;
 
 pub(crate) const STORIES: &[Story] = &[
     (

@@ -111,7 +111,6 @@ fn a_light_cell_is_served_beside_its_own() {
     exit(&light.link).unwrap();
     assert!(receive::<CellEvent>(&light.link.socket).is_none());
     assert_eq!(cell.sh("exit 3").exit.how, ExitHow::Code(3));
-    remove_below(&light.group);
     let _ = cell
         .group
         .remove("light", std::time::Duration::from_secs(2));

@@ -17,6 +17,7 @@ use kernel::cgroup::Cgroup;
 use testkit::cpio::Archive;
 use testkit::kernel::Kernel;
 use testkit::machine::{Accel, Console, Disk, Machine, Spec};
+use testkit::until;
 
 /// A translated machine on a busy host is off long before.
 const OFF: Duration = Duration::from_secs(240);

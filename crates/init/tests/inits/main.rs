@@ -82,9 +82,6 @@ fn main() -> ExitCode {
 }
 
 fn run() -> ExitCode {
-    let root = || match rustix::process::geteuid().is_root() {
-        true => Ok(()),
-        false => Err("cells can be made by root alone"),
-    };
+    let root = || testkit::stories::by_root("cells can be made by root alone");
     testkit::stories::run(&stories(), root, |_, story| Told::by(story))
 }

@@ -4,6 +4,7 @@
 use crate::Story;
 use crate::bed::*;
 use init::protocol::*;
+use testkit::until;
 
 pub(crate) const STORIES: &[Story] = &[
     ("cells_nest_three_deep", cells_nest_three_deep),

@@ -9,6 +9,7 @@ use crate::Story;
 use crate::bed::*;
 use init::protocol::*;
 use kernel::seqpacket;
+use testkit::until;
 
 pub(crate) const STORIES: &[Story] = &[
     (
@@ -388,7 +389,6 @@ fn a_failed_start_without_a_waiting_client_ends_as_in_a_shell() {
     let _ = cell.ask_to_start(&launch);
     // The daemon dies at once: the answer may still have been sent to it.
     cell.reconnect();
-    until("the failed start is recorded or forgotten", || true);
     if let Some((state, _)) = cell.link.workloads.first() {
         let exit = state.exit.unwrap_or_else(|| cell.link.exit_of(launch.uid));
         assert_eq!(exit.how, ExitHow::Code(127));

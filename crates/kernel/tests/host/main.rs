@@ -59,10 +59,7 @@ fn ok_in_clone(options: Options<'_>, body: impl FnOnce()) {
 }
 
 fn main() -> ExitCode {
-    let root = || match kernel::process::effective_uid() {
-        0 => Ok(()),
-        _ => Err("host stories need root"),
-    };
+    let root = || testkit::stories::by_root("host stories need root");
     let groups: &[&[Story]] = &[
         clones::STORIES,
         cgroups::STORIES,

@@ -30,12 +30,12 @@ pub(crate) const SHORT: Duration = Duration::from_millis(700);
 
 /// False, and said so, where the tests can't run.
 pub(crate) fn can_run() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    let ip = Command::new("ip").arg("-V").output().is_ok();
-    if !root || !ip {
-        testkit::skip("networks need root and ip(8)");
+    const WHY: &str = "networks need root and ip(8)";
+    let ip = testkit::exec::is_there("ip");
+    if !ip {
+        testkit::skip(WHY);
     }
-    root && ip
+    ip && testkit::needs_root(WHY)
 }
 
 /// A network namespace; it ends with its descriptor and its sockets.

@@ -43,9 +43,6 @@ fn main() -> ExitCode {
         systemd::STORIES,
     ]
     .concat();
-    let root = || match rustix::process::geteuid().is_root() {
-        true => Ok(()),
-        false => Err("these containers can be made by root alone"),
-    };
+    let root = || testkit::stories::by_root("these containers can be made by root alone");
     testkit::stories::run(&stories, root, |_, story| Told::by(story))
 }
