@@ -10,6 +10,7 @@
 //! same machine.
 
 mod attack;
+mod prototype;
 mod reference;
 mod rows;
 mod stats;

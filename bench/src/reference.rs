@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the bare kernel takes for the same work: fork, exec, wait; with seven namespaces and a
-//! cgroup; and, for memory, as many of those standing at once.
+//! cgroup; and, for memory, as many of those standing at once, or of all that a cell is made of
+//! ([`crate::prototype`]).
 //!
 //! A process of its own, because a clone wants a single-threaded parent and a small one. It is
 //! asked over its stdin, a line a request, and answers in a line of JSON: the microseconds of each
@@ -19,14 +20,17 @@ use kernel::namespace::Namespaces;
 use kernel::process;
 use kernel::wait::{Reap, Target, wait};
 
+use crate::prototype;
 use crate::stats::Samples;
 
 /// The same static program that the node is asked to run.
 pub(crate) const PROGRAM: &str = "/bin/busybox";
 /// The group's name.
 const PLACE: &str = "aurae-bench";
+/// In it the group of those with all that a cell is made of.
+const FULL: &str = "full";
 /// How long a group may take to empty.
-const TIMEOUT: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The reference process, seen from the one that measures.
 pub(crate) struct Reference {
@@ -66,7 +70,17 @@ impl Reference {
         self.ask("hold", count)
     }
 
-    /// Ends what [`Self::hold`] made.
+    /// So many with all that a cell is made of at once, until [`Self::drop_all`].
+    pub(crate) fn hold_full(&mut self, count: usize) -> Result<Samples> {
+        self.ask("full", count)
+    }
+
+    /// The process, to be pinned as others are.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends what [`Self::hold`] and [`Self::hold_full`] made.
     pub(crate) fn drop_all(&mut self) -> Result<Samples> {
         self.ask("drop", 0)
     }
@@ -113,6 +127,14 @@ pub(crate) fn serve() -> Result<()> {
                 )?);
                 Ok(())
             })?,
+            "full" => {
+                let full = prototype::place(&place, FULL)?;
+                repeat(count, &mut times, |turn| {
+                    let pidfd = prototype::begin(&full, &format!("cell-{turn}"))?;
+                    held.push((pidfd, FULL.to_owned()));
+                    Ok(())
+                })?;
+            }
             "drop" => {
                 place.kill()?;
                 for (pidfd, name) in held.drain(..) {
@@ -134,6 +156,8 @@ pub(crate) fn serve() -> Result<()> {
 /// A group beside the node's for ours.
 fn place() -> Result<Cgroup> {
     let place = root()?.ensure(PLACE)?;
+    // A reference that failed leaves what it held.
+    place.kill()?;
     for left in place.children()? {
         place.remove(&left.to_string_lossy(), TIMEOUT)?;
     }

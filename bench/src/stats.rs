@@ -62,11 +62,6 @@ pub(crate) enum Goal {
     None,
 }
 
-/// A row that could not be measured, and why.
-pub(crate) fn failed(row: &str, error: &anyhow::Error) -> Value {
-    json!({ "row": row, "error": format!("{error:#}") })
-}
-
 /// One line of the table.
 #[derive(Clone, Debug)]
 pub(crate) struct Figure {
@@ -79,6 +74,8 @@ pub(crate) struct Figure {
     /// The smallest and the largest ratio of the run's batches.
     pub(crate) spread: Option<(f64, f64)>,
     pub(crate) goal: Goal,
+    /// Why it could not be measured; its numbers mean nothing then.
+    pub(crate) error: Option<String>,
 }
 
 impl Figure {
@@ -93,6 +90,24 @@ impl Figure {
             against,
             spread: None,
             goal,
+            error: None,
+        }
+    }
+
+    /// One of ours beside a reference.
+    pub(crate) fn beside(self, against: &str, reference: f64) -> Self {
+        Self {
+            reference: Some(reference),
+            against: against.to_owned(),
+            ..self
+        }
+    }
+
+    /// A row that could not be measured.
+    pub(crate) fn failed(row: &str, error: &anyhow::Error) -> Self {
+        Self {
+            error: Some(format!("{error:#}")),
+            ..Self::alone(row, "", f64::NAN, Goal::None)
         }
     }
 
@@ -115,6 +130,9 @@ impl Figure {
             Goal::AtLeast(bound) => format!(">= {bound}"),
             Goal::None => String::new(),
         };
+        if let Some(error) = &self.error {
+            return json!({ "row": self.row, "error": error });
+        }
         json!({
             "row": self.row,
             "unit": self.unit,
@@ -158,6 +176,7 @@ impl Turns {
             against: against.to_owned(),
             spread: middle.then(|| (ratios.percentile(0.1), ratios.percentile(0.9))),
             goal,
+            error: None,
         }
     }
 }
@@ -183,5 +202,12 @@ mod tests {
         assert_eq!(figure.met(), Some(true));
         figure.goal = Goal::AtLeast(2.5);
         assert_eq!(figure.met(), Some(false));
+    }
+
+    #[test]
+    fn a_row_that_failed_has_its_reason_and_no_numbers() {
+        let failed = Figure::failed("x", &anyhow::anyhow!("no group").context("a cell"));
+        let expected = json!({ "row": "x", "error": "a cell: no group" });
+        assert_eq!(failed.to_json(), expected);
     }
 }

@@ -4,12 +4,15 @@
 //!
 //! `kernel` has those that need nothing but system calls; they run under systemd, too. `calls` has
 //! those that call the node's API as the hostile tenant's user, from within its cell. Who starts
-//! them, and what they do to a neighbour, is `rows::neighbour`'s.
+//! them, and what they do to a neighbour, is `rows::neighbour`'s; `evidence` tells it what an
+//! attack has done.
 
 mod calls;
+mod evidence;
 mod kernel;
 
 pub(crate) use calls::CELL;
+pub(crate) use evidence::Told;
 
 use std::path::{Path, PathBuf};
 
@@ -17,6 +20,7 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 
 use crate::subject::Subject;
+use evidence::Done;
 
 /// What is taken too much of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -48,6 +52,9 @@ pub(crate) struct Place {
     /// The folder of ca.pem, user.pem and user.key of who attacks through the API
     #[arg(long, hide = true, default_value = "/run/bench-user")]
     user: PathBuf,
+    /// The file that an attack tells what it has done
+    #[arg(long, hide = true)]
+    evidence: Option<PathBuf>,
 }
 
 impl Attack {
@@ -85,12 +92,13 @@ impl Attack {
 
 /// Is the attack. Returns only where it can't go on.
 pub(crate) fn run(attack: Attack, socket: &Path, place: &Place) -> Result<()> {
+    let done = Done::told_in(place.evidence.as_deref())?;
     match attack {
-        Attack::Forks => kernel::forks(),
-        Attack::Memory => kernel::memory(),
-        Attack::Cpu => kernel::cpu(),
-        Attack::Tmpfs => kernel::fill(&place.folder),
-        Attack::Io => kernel::write(&place.folder),
+        Attack::Forks => kernel::forks(&done),
+        Attack::Memory => kernel::memory(&done),
+        Attack::Cpu => kernel::cpu(&done),
+        Attack::Tmpfs => kernel::fill(&place.folder, &done),
+        Attack::Io => kernel::write(&place.folder, &done),
         Attack::Streams | Attack::Creations | Attack::Requests => {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
@@ -98,9 +106,9 @@ pub(crate) fn run(attack: Attack, socket: &Path, place: &Place) -> Result<()> {
             runtime.block_on(async {
                 let connect = || Subject::connect_user(socket, &place.user);
                 match attack {
-                    Attack::Streams => calls::streams(connect).await,
-                    Attack::Creations => calls::creations(connect().await?).await,
-                    _ => calls::requests(connect).await,
+                    Attack::Streams => calls::streams(connect, &done).await,
+                    Attack::Creations => calls::creations(connect().await?, &done).await,
+                    _ => calls::requests(connect, &done).await,
                 }
                 .context(attack.name())
             })

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Row `growth`: what a cell, a run and a stop take among many cells, against the same among few.
+//! Row `growth`: what a cell, a run and a stop take among many cells, against the same among few,
+//! before the many and after them: a machine changes in the minutes that they take.
 
 use std::time::Instant;
 
@@ -25,6 +26,16 @@ pub(super) struct Work {
     stop: Samples,
     /// The bare kernel's part of a cell: a clone into seven namespaces and a cgroup, and its end.
     raw: Samples,
+}
+
+impl Work {
+    /// And what another measurement of the same found.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.cell.extend(&other.cell);
+        self.run.extend(&other.run);
+        self.stop.extend(&other.stop);
+        self.raw.extend(&other.raw);
+    }
 }
 
 impl Bench {
@@ -54,14 +65,10 @@ impl Bench {
 
     /// What became of the work among few cells when there were many.
     pub(super) fn growth(&self, count: usize, few: &Work, many: &Work) -> Vec<Figure> {
-        let row = |what: &str, goal: Goal, many: &Samples, few: &Samples| Figure {
-            row: format!("growth, {what} p50, {} beside", self.cells),
-            unit: "us",
-            ours: many.median(),
-            reference: Some(few.median()),
-            against: format!("the same, {count} beside"),
-            spread: None,
-            goal,
+        let against = format!("the same, {count} beside, before and after");
+        let row = |what: &str, goal: Goal, many: &Samples, few: &Samples| {
+            let row = format!("growth, {what} p50, {} beside", self.cells);
+            Figure::alone(&row, "us", many.median(), goal).beside(&against, few.median())
         };
         let goal = Goal::AtMost(1.3);
         vec![

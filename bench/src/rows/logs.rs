@@ -100,6 +100,7 @@ impl Bench {
                 against: "cat > file".into(),
                 spread: Some((ratios.percentile(0.0), ratios.percentile(1.0))),
                 goal: Goal::AtLeast(0.5),
+                error: None,
             },
             alone("CPU of the daemon per line", "us", cpu, Goal::None),
             alone("bytes on disk per byte", "", on_disk, Goal::AtMost(1.05)),

@@ -5,8 +5,11 @@ mod cell;
 mod crowd;
 mod dense;
 mod growth;
+mod hostile;
 mod logs;
+mod memory;
 mod neighbour;
+mod restart;
 mod run;
 mod units;
 
@@ -19,7 +22,7 @@ use anyhow::{Result, bail};
 use serde_json::Value;
 
 use crate::attack::Attack;
-use crate::stats::{self, Figure};
+use crate::stats::Figure;
 use crate::subject::Subject;
 
 /// What every object of ours is called first.
@@ -116,12 +119,11 @@ impl Bench {
             let started = Instant::now();
             let mut figures = Vec::new();
             let outcome = self.visit(visit, &wanted, &mut figures).await;
-            all.extend(figures.iter().map(Figure::to_json));
-            let named: Vec<&str> = visit.rows().to_vec();
-            let named = named.join(", ");
+            let named = visit.rows().join(", ");
             if let Err(error) = outcome {
-                all.push(stats::failed(&named, &error));
+                figures.push(Figure::failed(&named, &error));
             }
+            all.extend(figures.iter().map(Figure::to_json));
             eprintln!("aurae-bench: {named}: {:.0?}", started.elapsed());
         }
         Ok(all)

@@ -4,29 +4,34 @@
 //! Two tenants with the default quotas. The hostile one's cell runs the attacks (`attack`), each
 //! alone and then all of them; who ends is started again. Meanwhile the fair tenant's user runs a
 //! program, one after the other: the tail of that is beside the tail that it had while nothing else
-//! ran and the node, its inits and this process had half of the processors. Natively only the
-//! attacks through the API run: a host may have no controllers, and is used by others.
+//! ran and the node, its inits and this process had half of the processors. After it, still beside
+//! the attack, the bare kernel runs the program as often: what no node can be better than.
+//! Natively only the attacks through the API run: a host may have no controllers, and is used by
+//! others.
+//!
+//! An attack counts where its program, in the hostile cell, has told that it did something (forks
+//! made or refused, pieces of memory touched, of files written, calls answered or refused for a
+//! limit: `attack::evidence`), and tells still that it runs when the last run has been measured; of
+//! all together each has to have done something, and one to run. Else the row has failed.
 
 use std::fs;
-use std::os::unix::fs::chown;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Error, Result, ensure};
 use api::identity::v0 as identity;
 use api::runtime::v0::{self as runtime, WaitFor};
 use client::credentials::NewKey;
 use tokio::task::JoinSet;
-use tokio::time::interval;
 
 use super::Bench;
+use super::hostile::{Scratch, WORST, attack_again_and_again};
 use crate::attack::{Attack, CELL};
-use crate::reference::PROGRAM;
+use crate::reference::{PROGRAM, Reference};
 use crate::stats::{Figure, Goal, Samples};
 use crate::subject::{CA, CERTIFICATE, KEY, Subject, named};
 use crate::system::{self, Processors};
 
-const WORST: &str = "bench-worst";
 const FAIR: &str = "bench-fair";
 /// Runs beside an attack that are not measured: it needs a while to be at its worst.
 const BEFORE: usize = 30;
@@ -34,24 +39,41 @@ const BEFORE: usize = 30;
 const LOOK: usize = 10;
 /// An attack that makes so much of all runs impossible isn't measured any longer.
 const LONGEST: Duration = Duration::from_secs(240);
-/// Before an attack that has ended, or was refused, is started again.
-const AGAIN: Duration = Duration::from_millis(50);
-/// Where the hostile cell finds the program, its user's credentials, the node's socket and a disk.
-const PROGRAMS: &str = "/run/bench";
-const USER: &str = "/run/bench-user";
-const NODE: &str = "/run/bench-node";
-const DISK: &str = "/run/bench-disk";
-/// Who owns on disk what the hostile cell writes there.
-const NOBODY: u32 = 65534;
 const MIB: f64 = 1_048_576.0;
+const MOST: &str = "PSS of the daemon at its most";
 
 /// What came of a number of runs.
 #[derive(Default)]
 struct Runs {
     times: Samples,
+    /// Of bare processes, after them.
+    bare: Samples,
     refused: Vec<String>,
     /// The daemon's at its most, in bytes.
     memory: f64,
+    /// Why there was no attack beside them.
+    unproven: Option<Error>,
+}
+
+impl Runs {
+    /// Beside the attack of this name, and beside those of a quiet node.
+    fn figures(&self, name: &str, quiet: &Self) -> Vec<Figure> {
+        if let Some(error) = &self.unproven {
+            let row = format!("neighbour, {name}, run p99");
+            return vec![Figure::failed(&row, error)];
+        }
+        let tail = |what, ours: &Samples, quiet: &Samples, goal| {
+            let row = format!("neighbour, {name}, {what} p99 (n={})", ours.len());
+            Figure::alone(&row, "us", ours.percentile(0.99), goal)
+                .beside("quiet, at half of the machine", quiet.percentile(0.99))
+        };
+        let most = format!("neighbour, {name}, {MOST}");
+        vec![
+            tail("run", &self.times, &quiet.times, Goal::AtMost(2.0)),
+            tail("bare process", &self.bare, &quiet.bare, Goal::None),
+            Figure::alone(&most, "MiB", self.memory / MIB, Goal::None),
+        ]
+    }
 }
 
 impl Bench {
@@ -74,7 +96,8 @@ impl Bench {
         worst: &Subject,
         figures: &mut Vec<Figure>,
     ) -> Result<()> {
-        let quiet = self.quiet_at_half(fair).await?;
+        let mut reference = Reference::start()?;
+        let quiet = self.quiet_at_half(fair, &mut reference).await?;
         ensure!(quiet.refused.is_empty(), "quiet: {:?}", quiet.refused);
         let fits = |one: &&Attack| match self.only.as_slice() {
             [] => self.vm || one.is_by_calls(),
@@ -83,22 +106,16 @@ impl Bench {
         let attacks: Vec<Attack> = Attack::ALL.iter().filter(fits).copied().collect();
         let mut turns: Vec<_> = attacks.iter().map(|one| (one.name(), vec![*one])).collect();
         if attacks.len() > 1 {
-            turns.push(("all", attacks));
+            let by_calls = attacks.iter().all(|one| one.is_by_calls());
+            turns.push((if by_calls { "all by calls" } else { "all" }, attacks));
         }
         let (mut refused, mut memory) = (Vec::new(), quiet.memory);
         for (name, attacks) in turns {
             let started = Instant::now();
-            let runs = self.beside(scratch, fair, worst, &attacks).await?;
+            let runs = self.beside(scratch, fair, worst, &attacks, &mut reference);
+            let runs = runs.await?;
             eprintln!("aurae-bench: neighbour, {name}: {:.0?}", started.elapsed());
-            figures.push(Figure {
-                row: format!("neighbour, {name}, run p99 (n={})", runs.times.len()),
-                unit: "us",
-                ours: runs.times.percentile(0.99),
-                reference: Some(quiet.times.percentile(0.99)),
-                against: "quiet, at half of the machine".into(),
-                spread: None,
-                goal: Goal::AtMost(2.0),
-            });
+            figures.extend(runs.figures(name, &quiet));
             memory = memory.max(runs.memory);
             refused.extend(runs.refused);
         }
@@ -107,28 +124,29 @@ impl Bench {
         }
         #[expect(clippy::cast_precision_loss, reason = "a count of runs")]
         let count = refused.len() as f64;
-        let most = "neighbour, PSS of the daemon at its most";
+        let most = format!("neighbour, {MOST}");
         figures.extend([
             Figure::alone("neighbour, runs refused", "", count, Goal::AtMost(0.0)),
-            Figure::alone(most, "MiB", memory / MIB, Goal::AtMost(64.0)),
+            Figure::alone(&most, "MiB", memory / MIB, Goal::AtMost(64.0)),
         ]);
         Ok(())
     }
 
     /// With the node, its inits and us on half of the processors.
-    async fn quiet_at_half(&self, fair: &Subject) -> Result<Runs> {
+    async fn quiet_at_half(&self, fair: &Subject, reference: &mut Reference) -> Result<Runs> {
         let (_, init) = self.subject.processes()?;
-        let processes = || system::with_children(init);
+        let us = [std::process::id(), reference.pid()];
+        let processes = || system::with_children(init).map(|nodes| [nodes, us.into()].concat());
         let all = Processors::all()?;
-        let mut pinned = processes()?;
-        pinned.push(std::process::id());
-        all.half().allow(&pinned)?;
+        all.half().allow(&processes()?)?;
         self.runs(fair, BEFORE).await?;
         let runs = self.runs(fair, self.runs).await;
-        let mut pinned = processes()?;
-        pinned.push(std::process::id());
-        all.allow(&pinned)?;
-        runs
+        let bare = reference.forks(self.runs);
+        all.allow(&processes()?)?;
+        Ok(Runs {
+            bare: bare?,
+            ..runs?
+        })
     }
 
     /// Beside these attacks.
@@ -138,6 +156,7 @@ impl Bench {
         fair: &Subject,
         worst: &Subject,
         attacks: &[Attack],
+        reference: &mut Reference,
     ) -> Result<Runs> {
         let place = runtime::ObjectRef {
             tenant: WORST.into(),
@@ -146,15 +165,19 @@ impl Bench {
         let cell = scratch.cell(self.subject.socket()?)?;
         self.subject.make_cell_as(place.clone(), cell).await?;
         let mut assault = JoinSet::new();
-        for attack in attacks {
-            assault.spawn(attack_again_and_again(
-                worst.clone(),
-                *attack,
-                scratch.words(*attack)?,
-            ));
+        // The forks come last: beside them others may find no place to start.
+        let mut attacks = attacks.to_vec();
+        attacks.sort_by_key(|one| *one == Attack::Forks);
+        for attack in &attacks {
+            scratch.forget(*attack)?;
+            let words = scratch.words(*attack)?;
+            assault.spawn(attack_again_and_again(worst.clone(), *attack, words));
+            scratch.begins(*attack).await?;
         }
         let mut first = self.runs(fair, BEFORE).await?;
         let measured = self.runs(fair, self.runs).await?;
+        let bare = reference.forks(measured.times.len())?;
+        let unproven = scratch.check(&attacks).await.err();
         assault.shutdown().await;
         let request = runtime::RemoveRequest {
             r#ref: Some(place),
@@ -167,8 +190,10 @@ impl Bench {
         first.refused.extend(measured.refused);
         Ok(Runs {
             times: measured.times,
+            bare,
             refused: first.refused,
             memory: first.memory.max(measured.memory),
+            unproven,
         })
     }
 
@@ -246,97 +271,5 @@ impl Bench {
         };
         node.identity().disable_user(node.unary(request)).await?;
         Ok(())
-    }
-}
-
-/// Who ends by its own attack, or is refused, is started anew.
-async fn attack_again_and_again(worst: Subject, attack: Attack, words: Vec<String>) {
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let path = format!("{CELL}/{}", attack.name());
-    let mut again = interval(AGAIN);
-    loop {
-        again.tick().await;
-        let _ = worst.run(&path, &words, WaitFor::Exited).await;
-    }
-}
-
-/// Folders of the node that the hostile cell sees; gone when dropped.
-struct Scratch {
-    users: PathBuf,
-    disk: PathBuf,
-}
-
-impl Scratch {
-    fn make(state: &Path) -> Result<Self> {
-        let beside = state.parent().context("the state's folder")?;
-        let users = std::env::temp_dir().join("aurae-bench-users");
-        let disk = beside.join("aurae-bench-disk");
-        for folder in [&users, &disk] {
-            if folder.exists() {
-                fs::remove_dir_all(folder)?;
-            }
-            fs::create_dir(folder)?;
-        }
-        chown(&disk, Some(NOBODY), Some(NOBODY))?;
-        Ok(Self { users, disk })
-    }
-
-    /// What an administrator gives the hostile tenant, which may mount nothing by itself.
-    fn cell(&self, socket: &Path) -> Result<runtime::CellSpec> {
-        let read = |source: &Path, target: &str| runtime::Mount {
-            source: source.display().to_string(),
-            target: target.into(),
-            access: runtime::mount::Access::Read.into(),
-            ..Default::default()
-        };
-        let program = std::env::current_exe()?.canonicalize()?;
-        let programs = program.parent().context("our folder")?;
-        let disk = runtime::Mount {
-            access: runtime::mount::Access::Write.into(),
-            owner_uid: Some(NOBODY),
-            ..read(&self.disk, DISK)
-        };
-        let node = socket.parent().context("the socket's folder")?;
-        let mounts = vec![
-            read(programs, PROGRAMS),
-            read(&self.users.join(WORST), USER),
-            read(node, NODE),
-            disk,
-        ];
-        Ok(runtime::CellSpec {
-            mounts,
-            ..Default::default()
-        })
-    }
-
-    /// The attack's command line in the cell.
-    fn words(&self, attack: Attack) -> Result<Vec<String>> {
-        let program = std::env::current_exe()?.canonicalize()?;
-        let name = program.file_name().context("our name")?.to_string_lossy();
-        let program = format!("{PROGRAMS}/{name}");
-        let folder = if attack == Attack::Io { DISK } else { "/tmp" };
-        let socket = format!("{NODE}/aurae.sock");
-        let words = [
-            &program,
-            "--attack",
-            attack.name(),
-            "--folder",
-            folder,
-            "--user",
-            USER,
-            "--socket",
-            &socket,
-        ];
-        Ok(words.iter().map(|&word| word.to_owned()).collect())
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        for folder in [&self.users, &self.disk] {
-            if let Err(error) = fs::remove_dir_all(folder) {
-                eprintln!("aurae-bench: {} stays behind: {error}", folder.display());
-            }
-        }
     }
 }

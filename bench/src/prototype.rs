@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the kernel alone takes for as much as a cell is: an init and its program, a group for the
+//! cell and one for its program, which account memory, seven namespaces and mounts of its own, with
+//! no daemon, no record and no log. The inits are in a group of their own, as a node's are.
+//!
+//! The bound of row `memory`: a cell of ours can't take less. The reference process makes them.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use kernel::cgroup::Cgroup;
+use kernel::clone::{Cloned, Options, clone};
+use kernel::exec::Prepared;
+use kernel::mount::{self, Attributes};
+use kernel::namespace::{self, Namespaces};
+use kernel::process;
+use kernel::wait::{Reap, Target, wait};
+use rustix::pipe::PipeFlags;
+
+use crate::reference::PROGRAM;
+
+/// What a node hands on to the groups of its cells.
+const CONTROLLERS: [&str; 4] = ["cpu", "io", "memory", "pids"];
+
+/// Those of the init. Not the cgroup namespace: where the hierarchy is mounted with `nsdelegate`, a
+/// process in one can't clone into a group outside of it. The program unshares its own.
+const OF_INIT: Namespaces = Namespaces::ALL.without(Namespaces::CGROUP);
+
+/// A group for many of them, which hands its controllers on.
+pub(crate) fn place(within: &Cgroup, name: &str) -> Result<Cgroup> {
+    hand_on(within)?;
+    hands_on(within, name)
+}
+
+/// Stands until its group is killed: the init's pidfd.
+pub(crate) fn begin(place: &Cgroup, name: &str) -> Result<OwnedFd> {
+    let inits = place.ensure("inits")?.into_fd();
+    let leaf = hands_on(place, name)?.create("one")?.into_fd();
+    let (told, tell) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+    let options = Options {
+        namespaces: OF_INIT,
+        cgroup: Some(inits.as_fd()),
+        ..Options::default()
+    };
+    match clone(options)? {
+        Cloned::Child => {
+            drop(told);
+            if let Err(error) = be_init(&leaf, tell) {
+                eprintln!("prototype: {error:#}");
+            }
+            process::exit(1)
+        }
+        Cloned::Parent(_, pidfd) => {
+            drop(tell);
+            ensure!(
+                rustix::io::read(&told, &mut [0; 1])? == 1,
+                "the prototype's init failed (see above)"
+            );
+            Ok(pidfd)
+        }
+    }
+}
+
+fn hands_on(within: &Cgroup, name: &str) -> Result<Cgroup> {
+    let group = within.ensure(name)?;
+    hand_on(&group)?;
+    Ok(group)
+}
+
+/// Those of [`CONTROLLERS`] that the group has got.
+fn hand_on(group: &Cgroup) -> Result<()> {
+    let there = group.controllers()?;
+    let wanted: Vec<&String> = there
+        .iter()
+        .filter(|one| CONTROLLERS.contains(&one.as_str()))
+        .collect();
+    group.enable(&wanted)?;
+    Ok(())
+}
+
+/// Mounts what is the cell's own, starts its program, and waits for that.
+fn be_init(leaf: &OwnedFd, tell: OwnedFd) -> Result<()> {
+    let quiet = Attributes::NO_SUID | Attributes::NO_DEV | Attributes::NO_EXEC;
+    let mounts = [
+        (mount::proc(quiet)?, "/proc"),
+        (mount::sysfs(quiet | Attributes::READ_ONLY)?, "/sys"),
+        (mount::mqueue(quiet)?, "/dev/mqueue"),
+        (mount::tmpfs(0, 0o1777, quiet)?, "/dev/shm"),
+    ];
+    for (mounted, target) in &mounts {
+        mount::attach(mounted, Path::new(target))?;
+    }
+    drop(mounts);
+    let environment: [&str; 0] = [];
+    let program = Prepared::new(&["busybox", "sleep", "1000000"], &environment)?;
+    let path = std::ffi::CString::new(PROGRAM)?;
+    let options = Options {
+        cgroup: Some(leaf.as_fd()),
+        ..Options::default()
+    };
+    match clone(options)? {
+        Cloned::Child => {
+            if let Err(error) = namespace::unshare(Namespaces::CGROUP) {
+                eprintln!("prototype: {error:#}");
+                process::exit(127)
+            }
+            let failed = program.exec(&path).err();
+            eprintln!("prototype: {failed:?}");
+            process::exit(127)
+        }
+        Cloned::Parent(_, pidfd) => {
+            rustix::io::write(&tell, &[1])?;
+            drop(tell);
+            wait(Target::PidFd(pidfd.as_fd()), Reap::Yes).context("the prototype's program")?;
+            Ok(())
+        }
+    }
+}
