@@ -10,7 +10,7 @@ use std::time::Duration;
 use api::observe::v0::{Usage, UsageRequest, UsageResponse, WatchUsageRequest};
 use api::quota::Quota;
 use api::runtime::v0::ObjectRef;
-use api::tenant::v0::{GetRequest, ListRequest, TenantStatus};
+use api::tenant::v0::{GetRequest, ListRequest, QuotaStatus, TenantStatus};
 use client::Node;
 use tokio::sync::oneshot;
 use tonic::{Request, Status};
@@ -295,22 +295,50 @@ fn share(before: Option<&Usage>, after: &Usage, seconds: f64) -> Option<f64> {
 }
 
 fn tenant_row(tenant: &TenantStatus) -> Vec<Cell> {
-    let of = |quota: Quota| {
+    let of = |quota: Quota, shown: fn(&QuotaStatus) -> Cell| {
         let found = tenant.quotas.iter().find(|s| s.quota == quota.as_str());
-        found.map_or_else(|| "-".into(), of_limit)
+        found.map_or_else(|| "-".into(), shown)
     };
     let unknown = || Cell::from("-");
     vec![
         format!("tenant {}", tenant.name).into(),
-        unknown(),
-        of(Quota::MemoryMax),
-        unknown(),
-        unknown(),
-        of(Quota::Pids),
+        of(Quota::CpuMax, of_cpus),
+        of(Quota::MemoryMax, of_limit),
         unknown(),
         unknown(),
-        of(Quota::LogBytes),
+        of(Quota::Pids, of_limit),
+        of(Quota::IoReadBytes, of_rate),
+        of(Quota::IoWriteBytes, of_rate),
+        of(Quota::LogBytes, of_limit),
     ]
+}
+
+/// In percent of one CPU, as objects have it, of the last second or more: `50.0%/150%`.
+fn of_cpus(status: &QuotaStatus) -> Cell {
+    let Some(used) = status.used else {
+        return "-".into();
+    };
+    let limit = match status.limit {
+        Some(limit) => format!("{}%", limit / 10),
+        None => "max".to_owned(),
+    };
+    let full = status.limit.is_some_and(|limit| used >= limit);
+    let text = format!("{}.{}%/{limit}", used / 10, used % 10);
+    Cell::colored(text, full.then_some(Color::Yellow))
+}
+
+/// Objects have totals in the same column, so it says that this is a second's: `1.00Mi/10.0Mi/s`,
+/// or `1.00Mi/s` where there is no limit.
+fn of_rate(status: &QuotaStatus) -> Cell {
+    let Some(used) = status.used else {
+        return "-".into();
+    };
+    let text = match status.limit {
+        Some(limit) => format!("{}/{}/s", show_bytes(used), show_bytes(limit)),
+        None => format!("{}/s", show_bytes(used)),
+    };
+    let full = status.limit.is_some_and(|limit| used >= limit);
+    Cell::colored(text, full.then_some(Color::Yellow))
 }
 
 fn row(usage: &Usage, live: bool, share: Option<f64>) -> Vec<Cell> {
@@ -346,8 +374,6 @@ fn row(usage: &Usage, live: bool, share: Option<f64>) -> Vec<Cell> {
 
 #[cfg(test)]
 mod tests {
-    use api::tenant::v0::QuotaStatus;
-
     use super::*;
 
     fn answer(seconds: i64, micros: u64) -> UsageResponse {
@@ -393,17 +419,23 @@ mod tests {
         let tenant = TenantStatus {
             name: "blue".into(),
             quotas: vec![
+                status(Quota::CpuMax, 253, Some(1500)),
                 status(Quota::MemoryMax, 12 << 20, Some(480 << 20)),
                 status(Quota::Pids, 9, None),
+                status(Quota::IoReadBytes, 1 << 20, Some(10 << 20)),
+                status(Quota::IoWriteBytes, 2048, None),
                 status(Quota::LogBytes, 2048, Some(8 << 30)),
             ],
             ..Default::default()
         };
         assert_eq!(
             table(&[tenant], &answer(1, 1_500_000), None).render(Style::PLAIN),
-            "NAME           CPU        MEMORY  PEAK  SWAP   PIDS  READ  WRITTEN           LOGS\n\
-             tenant blue      -  12.0Mi/480Mi     -     -  9/max     -        -  2.00Ki/8.00Gi\n\
-             web          1.50s        64.0Mi     -     -      -     -        -              -\n"
+            "NAME                CPU        MEMORY  PEAK  SWAP   PIDS             READ   \
+             WRITTEN           LOGS\n\
+             tenant blue  25.3%/150%  12.0Mi/480Mi     -     -  9/max  1.00Mi/10.0Mi/s  \
+             2.00Ki/s  2.00Ki/8.00Gi\n\
+             web               1.50s        64.0Mi     -     -      -                -         \
+             -              -\n"
         );
     }
 }

@@ -18,6 +18,7 @@ use model::request::Scope;
 use model::set::{MAX_BYTES, Manifest, check_name};
 use model::time::Timestamp;
 use store::{MAX_SETS_PER_TENANT, SetRow, SetWritten, Store, now_ns};
+use tenants::Turns;
 use tonic::{Request, Response, Status};
 
 use super::caller::Caller;
@@ -26,6 +27,8 @@ use super::caller::Caller;
 pub(super) struct SetsService {
     pub(super) identity: Arc<Identity>,
     pub(super) store: Store,
+    /// Reads go to the store in turns by tenant: a list may be of many megabytes.
+    pub(super) reads: Turns,
 }
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -45,7 +48,10 @@ impl Service for SetsService {
         check_name("name", &message.name).map_err(to_status)?;
         let permit = caller.permit_at(&tenant, None).await?;
         let whose = permit.tenant().as_str().to_owned();
-        let found = self.store.set(whose, message.name.clone()).await;
+        let (store, name) = (self.store.clone(), message.name.clone());
+        let read = async move { store.set(whose, name).await };
+        let found = self.reads.run(caller.tenant(), read).await;
+        let found = found.map_err(to_status)?;
         let found = found.map_err(|e| to_status(e.into()))?;
         let row = found.ok_or_else(|| to_status(Error::not_found("set", message.name)))?;
         Ok(Response::new(to_wire(row).map_err(to_status)?))
@@ -59,7 +65,10 @@ impl Service for SetsService {
             Scope::Tenant(_) => Some(permit.tenant().as_str().to_owned()),
             Scope::Every => None,
         };
-        let rows = self.store.sets(whose).await;
+        let store = self.store.clone();
+        let read = async move { store.sets(whose).await };
+        let rows = self.reads.run(caller.tenant(), read).await;
+        let rows = rows.map_err(to_status)?;
         let rows = rows.map_err(|e| to_status(e.into()))?;
         let sets: Result<Vec<_>, _> = rows.into_iter().map(to_wire).collect();
         Ok(Response::new(wire::ListResponse {

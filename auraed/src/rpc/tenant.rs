@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The `Tenant` service on the wire. `tenants` does the work; `identity` says whether a tenant has
-//! users.
+//! users. A tenant's name is free once nothing is kept of it that the next of that name could read:
+//! records, output and sets go with it. Its lines of the audit stay: they say who it was.
 
 use std::sync::Arc;
 
@@ -10,12 +11,15 @@ use api::convert::tenant as convert;
 use api::status::to_status;
 use api::tenant::v0 as wire;
 use api::tenant::v0::tenant_server::Tenant as Service;
-use identity::Identity;
+use identity::{Identity, Permit};
+use model::error::Error;
 use model::name::Tenant;
 use model::time::Timestamp;
+use observe::Logs;
 use pod::Pods;
 use runtime::Runtime;
 use schedule::Schedules;
+use store::Store;
 use tenants::{QuotaStatus, TenantStatus, Tenants};
 use tonic::{Request, Response, Status};
 
@@ -28,6 +32,8 @@ pub(super) struct TenantService {
     pub(super) runtime: Runtime,
     pub(super) pods: Pods,
     pub(super) schedules: Schedules,
+    pub(super) logs: Logs,
+    pub(super) store: Store,
 }
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -35,6 +41,14 @@ type Answer<T> = Result<Response<T>, Status>;
 impl TenantService {
     fn enter<T>(&self, request: &Request<T>, action: &'static str) -> Result<Caller, Status> {
         Caller::of(&self.identity, request, action)
+    }
+
+    /// Records are first: no log is found without its record.
+    async fn clear(&self, name: &Tenant) -> Result<(), Error> {
+        self.runtime.forget_finished(name).await?;
+        self.logs.remove_all(name).await?;
+        let removed = self.store.remove_sets(name.to_string()).await;
+        removed.map_err(Error::from)
     }
 }
 
@@ -79,12 +93,12 @@ impl Service for TenantService {
         let caller = self.enter(&request, action::REMOVE)?;
         let name: Tenant = parse("name", &request.get_ref().name).map_err(to_status)?;
         let permit = caller.permit_at(&name, None).await?;
-        let has_users = self
-            .identity
-            .list_users(&permit)
-            .iter()
-            .any(|u| !u.disabled);
-        let removed = self.tenants.remove(permit, &name, has_users).await;
+        let has_users = |permit: &Permit| {
+            let users = self.identity.list_users(permit);
+            users.iter().any(|user| !user.disabled)
+        };
+        let clear = self.clear(&name);
+        let removed = self.tenants.remove(permit, &name, has_users, clear).await;
         removed.map_err(to_status)?;
         self.pods.tenant_is_gone(&name);
         self.schedules.tenant_is_gone(&name);

@@ -54,7 +54,7 @@ pub(super) const MAX_SEGMENT_RECORDS: u64 = 32 << 10;
 
 /// How much of one executable is kept; every field filled in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Keep {
+pub(super) struct RetentionLimits {
     /// Bytes on disk, index included.
     pub(super) max_bytes: u64,
     /// Age of a segment.
@@ -62,8 +62,8 @@ pub(super) struct Keep {
 }
 
 impl LogsConfig {
-    pub(super) fn keep(&self, policy: &model::executable::LogPolicy) -> Keep {
-        Keep {
+    pub(super) fn retention(&self, policy: &model::executable::LogPolicy) -> RetentionLimits {
+        RetentionLimits {
             max_bytes: policy
                 .max_bytes
                 .unwrap_or(self.max_bytes)
@@ -73,7 +73,7 @@ impl LogsConfig {
     }
 }
 
-impl Keep {
+impl RetentionLimits {
     /// A segment is full at this size. An eighth of the whole: what retention drops at a time.
     pub(super) fn segment_bytes(self) -> u64 {
         (self.max_bytes / 8).clamp(MIN_SEGMENT_BYTES, MAX_SEGMENT_BYTES)

@@ -2,9 +2,9 @@
 //! What workloads print and what they use.
 //!
 //! *Output* goes one way: pipes → [`mover`] → files → [`Logs`]' readers. The mover is one thread
-//! and the only writer; `keep` and `sync` are threads that delete and force to the disk; readers
-//! read files on their own and are told by `live` when there is more. [`format`](self::format) says
-//! what the files mean.
+//! and the only writer; `retention` and `sync` have threads that delete and force to the disk;
+//! readers read files on their own and are told by `live` when there is more.
+//! [`format`](self::format) says what the files mean.
 //!
 //! *Usage* is read from cgroups when it is asked for, and kept nowhere.
 //!

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use model::error::{Error, Reason};
 use model::executable::LogPolicy;
-use model::name::Uid;
+use model::name::{Tenant, Uid};
 use model::observe::Stream;
 use tenants::{Tenants, Turns};
 use tokio::sync::Semaphore;
@@ -134,8 +134,12 @@ impl Logs {
         sources: Vec<(Stream, OwnedFd)>,
         policy: &LogPolicy,
     ) -> Result<(), Error> {
-        let keep = self.config().keep(policy);
-        let what = Attach { key, sources, keep };
+        let limits = self.config().retention(policy);
+        let what = Attach {
+            key,
+            sources,
+            limits,
+        };
         self.inner.mover.attach(what).await
     }
 
@@ -240,10 +244,7 @@ impl Logs {
     /// `WRONG_STATE` while it is attached; the file system's refusal.
     pub async fn remove(&self, key: &LogKey) -> Result<(), Error> {
         if self.inner.registry.contains(&key.uid) {
-            return Err(Error::new(
-                Reason::WrongState,
-                format!("the output of {} is still being stored", key.uid),
-            ));
+            return Err(still_stored(&key.uid));
         }
         let folder = self.folder(key);
         // Most runs print nothing. This look takes microseconds, a thread for it a hand-over.
@@ -251,6 +252,28 @@ impl Logs {
             return Ok(());
         }
         read::blocking(folder.clone(), move || folder.remove()).await
+    }
+
+    /// Deletes every log of a tenant that is being removed.
+    ///
+    /// # Errors
+    /// `WRONG_STATE` while one of them is attached; the file system's refusal.
+    pub async fn remove_all(&self, tenant: &Tenant) -> Result<(), Error> {
+        let (root, registry) = (self.inner.root.clone(), Arc::clone(&self.inner.registry));
+        let tenant = tenant.clone();
+        let work = move || {
+            let found = folder::of_tenant(&root, &tenant);
+            let found = found.map_err(|e| disk(&Folder::at(&root), &e))?;
+            for key in found {
+                let folder = Folder::new(&root, &key);
+                let removed = registry.unless_live(&key.uid, || folder.remove());
+                let removed = removed.ok_or_else(|| still_stored(&key.uid))?;
+                removed.map_err(|e| disk(&folder, &e))?;
+            }
+            Ok(())
+        };
+        let broken = |e| Error::internal(format!("removing logs broke off: {e}"));
+        tokio::task::spawn_blocking(work).await.map_err(broken)?
     }
 
     /// Every log on the disk, so that one whose executable is forgotten can be removed. Blocks.
@@ -320,6 +343,11 @@ impl Logs {
             .unwrap_or_else(std::sync::PoisonError::into_inner)
             .clone()
     }
+}
+
+fn still_stored(uid: &Uid) -> Error {
+    let message = format!("the output of {uid} is still being stored");
+    Error::new(Reason::WrongState, message)
 }
 
 /// A refusal of the file system as the API says it.

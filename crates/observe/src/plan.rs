@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use model::name::Tenant;
 use model::quota::ADMINISTRATORS;
 
-use super::config::Keep;
+use super::config::RetentionLimits;
 use super::folder::{LogKey, SegmentFiles};
 
 /// What an empty segment takes: a block of its index. Nothing is won where there is no more.
@@ -19,7 +19,7 @@ const EMPTY_BYTES: u64 = 4096;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Found {
     pub(super) key: LogKey,
-    pub(super) keep: Keep,
+    pub(super) limits: RetentionLimits,
     /// The segments, oldest first.
     pub(super) segments: Vec<SegmentFiles>,
     /// The last segment is being written.
@@ -132,10 +132,10 @@ pub(super) fn plan(logs: &[Found], bounds: &Bounds) -> Plan {
 /// What of a log goes by its own policy; the rest may go for others.
 fn sort_out<'a>(log: &'a Found, now_s: u64, left: &mut Left<'a>, plan: &mut Plan) {
     let mut bytes: u64 = log.segments.iter().map(|s| s.disk_bytes).sum();
-    let oldest = now_s.saturating_sub(log.keep.max_age.as_secs());
+    let oldest = now_s.saturating_sub(log.limits.max_age.as_secs());
     let mut expendable = true;
     for segment in log.droppable() {
-        expendable &= bytes > log.keep.max_bytes || segment.modified_s < oldest;
+        expendable &= bytes > log.limits.max_bytes || segment.modified_s < oldest;
         if expendable {
             bytes = bytes.saturating_sub(segment.disk_bytes);
             plan.going.push(log.going(segment));

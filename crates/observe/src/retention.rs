@@ -18,7 +18,7 @@ use model::name::{Tenant, Uid};
 use model::quota::Quota;
 use tenants::{Meter, Tenants};
 
-use super::config::{Keep, LogsConfig};
+use super::config::{LogsConfig, RetentionLimits};
 use super::folder::{self, Folder, LogKey, SegmentFiles};
 use super::format::{Entry, HEADER, Header, Record, recover};
 use super::live::Registry;
@@ -78,7 +78,7 @@ impl Shared {
 
 #[derive(Debug)]
 enum Event {
-    SegmentFull(LogKey, Keep),
+    SegmentFull(LogKey, RetentionLimits),
     Grown(Tenant, u64),
     Rotated(Tenant),
     DiskFull,
@@ -130,8 +130,11 @@ impl Retention {
         drop(self.events.try_send(Event::Rotated(tenant.clone())));
     }
 
-    pub(super) fn segment_full(&self, key: &LogKey, keep: Keep) {
-        drop(self.events.try_send(Event::SegmentFull(key.clone(), keep)));
+    pub(super) fn segment_full(&self, key: &LogKey, limits: RetentionLimits) {
+        drop(
+            self.events
+                .try_send(Event::SegmentFull(key.clone(), limits)),
+        );
     }
 
     pub(super) fn disk_full(&self) {
@@ -178,7 +181,7 @@ struct Thread {
     shared: Arc<Shared>,
     registry: Arc<Registry>,
     /// Of logs that were looked at: the policy is in the newest header, which doesn't change.
-    policies: HashMap<Uid, Keep>,
+    policies: HashMap<Uid, RetentionLimits>,
 }
 
 impl Thread {
@@ -204,7 +207,7 @@ impl Thread {
                     followed = 0;
                     self.look_at_tenants(std::mem::take(&mut due), &config)
                 }
-                Ok(Event::SegmentFull(key, keep)) => self.trim_one(&key, keep),
+                Ok(Event::SegmentFull(key, limits)) => self.trim_one(&key, limits),
                 Ok(Event::Rotated(tenant)) => {
                     due.insert(tenant);
                     Ok(())
@@ -245,10 +248,10 @@ impl Thread {
     }
 
     /// A log has begun another segment: is it too long?
-    fn trim_one(&mut self, key: &LogKey, keep: Keep) -> io::Result<()> {
+    fn trim_one(&mut self, key: &LogKey, limits: RetentionLimits) -> io::Result<()> {
         let found = Found {
             key: key.clone(),
-            keep,
+            limits,
             segments: Folder::new(&self.root, key).segments()?,
             live: true,
         };
@@ -311,10 +314,10 @@ impl Thread {
             // Asked first: a log that ends meanwhile is then still taken for live.
             let live = self.registry.contains(&key.uid);
             let segments = Folder::new(&self.root, &key).segments()?;
-            let keep = self.policy(&key, &segments, config);
+            let limits = self.policy(&key, &segments, config);
             logs.push(Found {
                 key,
-                keep,
+                limits,
                 segments,
                 live,
             });
@@ -350,21 +353,26 @@ impl Thread {
         Ok(())
     }
 
-    fn policy(&mut self, key: &LogKey, segments: &[SegmentFiles], config: &LogsConfig) -> Keep {
-        if let Some(keep) = self.policies.get(&key.uid) {
-            return *keep;
+    fn policy(
+        &mut self,
+        key: &LogKey,
+        segments: &[SegmentFiles],
+        config: &LogsConfig,
+    ) -> RetentionLimits {
+        if let Some(limits) = self.policies.get(&key.uid) {
+            return *limits;
         }
         let newest = segments.last().map(|s| s.base);
         let header = newest.and_then(|base| read_header(&Folder::new(&self.root, key), base));
         let Some(header) = header else {
-            return config.keep(&model::executable::LogPolicy::default());
+            return config.retention(&model::executable::LogPolicy::default());
         };
-        let keep = Keep {
+        let limits = RetentionLimits {
             max_bytes: header.keep_bytes,
             max_age: Duration::from_secs(header.keep_s),
         };
-        self.policies.insert(key.uid, keep);
-        keep
+        self.policies.insert(key.uid, limits);
+        limits
     }
 }
 

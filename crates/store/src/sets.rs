@@ -94,6 +94,19 @@ impl Store {
         .await
     }
 
+    /// Forgets every manifest of a tenant.
+    ///
+    /// # Errors
+    /// [`StoreError::Degraded`] while writing doesn't work.
+    pub async fn remove_sets(&self, tenant: String) -> Result<(), StoreError> {
+        self.write(Durability::Disk, move |c| {
+            c.prepare_cached("DELETE FROM sets WHERE tenant = ?1")?
+                .execute([tenant])
+                .map(drop)
+        })
+        .await
+    }
+
     /// One set.
     ///
     /// # Errors
@@ -190,6 +203,16 @@ mod tests {
         let gone = store.remove_set("blue".into(), "a".into(), 2).await;
         assert_eq!(gone, Ok(SetWritten::At(2)));
         assert_eq!(store.sets(None).await.unwrap(), []);
+        let other = SetRow {
+            tenant: "green".into(),
+            ..row("a", 0)
+        };
+        for row in [row("a", 0), row("b", 0), other] {
+            assert_eq!(store.put_set(row).await, Ok(SetWritten::At(1)));
+        }
+        store.remove_sets("blue".into()).await.unwrap();
+        let left = store.sets(None).await.unwrap().into_iter();
+        assert_eq!(left.map(|row| row.tenant).collect::<Vec<_>>(), ["green"]);
     }
 
     #[tokio::test]

@@ -108,17 +108,22 @@ struct Inner {
     store: Store,
     mirror: Mirror,
     /// Held while store, mirror and snapshot are changed, so that all see changes in one order.
-    changing: tokio::sync::Mutex<()>,
+    changing: Arc<tokio::sync::Mutex<()>>,
     changes: watch::Sender<u64>,
     meters: Mutex<Vec<Arc<dyn Meter>>>,
     time: Time,
 }
 
+/// The right to change what is set.
+type Changing = tokio::sync::OwnedMutexGuard<()>;
+
 impl Tenants {
-    /// Reads what was set. Where the database is new, it is filled from the mirror.
+    /// Reads what was set. Where the database is new, it is filled from the mirror; otherwise the
+    /// mirror is written anew where it says anything else: a change that was cut short by the
+    /// daemon's death was none.
     ///
     /// # Errors
-    /// The store's, or a mirror that can't be read, named by its file.
+    /// The store's, or, of a new database, a mirror that can't be read, named by its file.
     pub async fn start(store: Store, state_dir: &Path, capacity: Capacity) -> Result<Self, Error> {
         let mirror = Mirror::at(state_dir);
         let mut rows = store.tenants().await?;
@@ -127,6 +132,8 @@ impl Tenants {
             for row in &rows {
                 store.put_tenant(row.clone()).await?;
             }
+        } else {
+            mirror.follow(&rows);
         }
         let (mut set, mut created) = (BTreeMap::new(), BTreeMap::new());
         for row in rows {
@@ -142,7 +149,7 @@ impl Tenants {
                 created: Mutex::new(created),
                 store,
                 mirror,
-                changing: tokio::sync::Mutex::new(()),
+                changing: Arc::default(),
                 changes: watch::Sender::new(0),
                 meters: Mutex::new(Vec::new()),
                 time: Time::default(),
@@ -181,12 +188,12 @@ impl Tenants {
     /// # Errors
     /// The store's; `LIMIT_EXCEEDED` past [`MAX_TENANTS`].
     pub async fn ensure(&self, tenant: &Tenant) -> Result<(), Error> {
-        let _one_at_a_time = self.inner.changing.lock().await;
+        let one_at_a_time = self.one_at_a_time().await;
         if self.created().contains_key(tenant) {
             return Ok(());
         }
         let quotas = self.limits().set.get(tenant).cloned().unwrap_or_default();
-        self.put(tenant, quotas).await
+        self.put(one_at_a_time, tenant, quotas).await
     }
 
     /// Every tenant that has a user, a quota or a workload.
@@ -217,15 +224,15 @@ impl Tenants {
     /// its default again. What is more already stays: nothing new begins until there is less.
     ///
     /// # Errors
-    /// `INVALID_FIELD` for quotas that contradict each other, the store's, `LIMIT_EXCEEDED` past
-    /// [`MAX_TENANTS`]. Nothing has changed then.
+    /// `INVALID_FIELD` for quotas that contradict each other, `LIMIT_EXCEEDED` past
+    /// [`MAX_TENANTS`], the store's, the mirror's. Nothing has changed then.
     pub async fn set(
         &self,
         _permit: Permit,
         name: &Tenant,
         changes: &BTreeMap<Quota, Option<Amount>>,
     ) -> Result<TenantStatus, Error> {
-        let _one_at_a_time = self.inner.changing.lock().await;
+        let one_at_a_time = self.one_at_a_time().await;
         let mut quotas = self.limits().set.get(name).cloned().unwrap_or_default();
         for (quota, amount) in changes {
             match amount {
@@ -234,23 +241,27 @@ impl Tenants {
             }
         }
         self.check(name, &quotas)?;
-        self.put(name, quotas).await?;
+        self.put(one_at_a_time, name, quotas).await?;
         Ok(self.status(name))
     }
 
-    /// Forgets a tenant and its quotas. `has_users` is identity's word.
+    /// Forgets a tenant and its quotas. `has_users` is identity's word, asked while no user can
+    /// come in between. `clear` removes what is kept of the tenant elsewhere, before its name is
+    /// free. Where that fails, or is cut short, the tenant is still there; another call removes it.
     ///
     /// # Errors
     /// `NOT_FOUND`; `NOT_EMPTY` while it has users, images, schedules, or anything that has not
-    /// ended; the store's.
+    /// ended; those of `clear`; the store's; the mirror's.
     pub async fn remove(
         &self,
         permit: Permit,
         name: &Tenant,
-        has_users: bool,
+        has_users: impl FnOnce(&Permit) -> bool + Send,
+        clear: impl Future<Output = Result<(), Error>> + Send,
     ) -> Result<(), Error> {
+        let one_at_a_time = self.one_at_a_time().await;
+        let has_users = has_users(&permit);
         let status = self.get(permit, name)?;
-        let _one_at_a_time = self.inner.changing.lock().await;
         let living = |s: &&QuotaStatus| {
             let kept = [
                 Quota::Cells,
@@ -279,12 +290,8 @@ impl Tenants {
                 .about("tenant", name.to_string())
                 .hint(hint));
         }
-        self.inner.store.remove_tenant(name.to_string()).await?;
-        self.created().remove(name);
-        let mut limits = Limits::clone(&self.limits());
-        limits.set.remove(name);
-        self.publish(limits);
-        self.write_mirror()
+        clear.await?;
+        self.keep(one_at_a_time, name, None).await
     }
 
     /// Bounds that can't both hold are refused together.
@@ -305,28 +312,87 @@ impl Tenants {
         Ok(())
     }
 
-    /// Stores a tenant, and publishes it. The caller holds `changing`.
-    async fn put(&self, name: &Tenant, quotas: Quotas) -> Result<(), Error> {
+    async fn one_at_a_time(&self) -> Changing {
+        self.inner.changing.clone().lock_owned().await
+    }
+
+    /// Keeps a tenant with these quotas.
+    async fn put(
+        &self,
+        one_at_a_time: Changing,
+        name: &Tenant,
+        quotas: Quotas,
+    ) -> Result<(), Error> {
         let known = self.created().get(name).copied();
         if known.is_none() && self.created().len() >= MAX_TENANTS {
             let message = format!("the node keeps {MAX_TENANTS} tenants, the most it does");
             return Err(Error::new(Reason::LimitExceeded, message));
         }
         let created_ns = known.unwrap_or_else(now_ns);
-        let row = TenantRow {
-            name: name.to_string(),
-            quotas: quotas.to_string(),
-            created_ns,
-        };
-        self.inner.store.put_tenant(row).await?;
-        self.created().insert(name.clone(), created_ns);
-        let mut limits = Limits::clone(&self.limits());
-        limits.set.insert(name.clone(), quotas);
-        self.publish(limits);
-        self.write_mirror()
+        self.keep(one_at_a_time, name, Some((created_ns, quotas)))
+            .await
     }
 
-    fn write_mirror(&self) -> Result<(), Error> {
+    /// Keeps what is set for a tenant, `None`: nothing any more. A client that goes away leaves it
+    /// whole.
+    async fn keep(
+        &self,
+        one_at_a_time: Changing,
+        name: &Tenant,
+        set: Option<(i64, Quotas)>,
+    ) -> Result<(), Error> {
+        let (this, name) = (self.clone(), name.clone());
+        let kept = tokio::spawn(async move {
+            let _one_at_a_time = one_at_a_time;
+            this.keep_now(&name, set).await
+        });
+        let broken = |e| Error::internal(format!("the request broke off: {e}"));
+        kept.await.map_err(broken)?
+    }
+
+    /// On both places of the disk, and then in memory. The mirror is first: after a crash in
+    /// between it is written anew from the store, which the change has not reached. Where the store
+    /// refuses, the mirror is put back.
+    async fn keep_now(&self, name: &Tenant, set: Option<(i64, Quotas)>) -> Result<(), Error> {
+        let before = self.rows();
+        let mut rows = before.clone();
+        rows.retain(|row| row.name != name.as_str());
+        let row = set.as_ref().map(|(created_ns, quotas)| TenantRow {
+            name: name.to_string(),
+            quotas: quotas.to_string(),
+            created_ns: *created_ns,
+        });
+        rows.extend(row.clone());
+        rows.sort_by(|a, b| a.name.cmp(&b.name));
+        let kept = match (self.inner.mirror.write(rows), row) {
+            (Err(error), _) => Err(error),
+            (Ok(()), Some(row)) => self.inner.store.put_tenant(row).await.map_err(Error::from),
+            (Ok(()), None) => {
+                let removed = self.inner.store.remove_tenant(name.to_string()).await;
+                removed.map(drop).map_err(Error::from)
+            }
+        };
+        if let Err(error) = kept {
+            self.inner.mirror.follow(&before);
+            return Err(error);
+        }
+        let mut limits = Limits::clone(&self.limits());
+        match set {
+            Some((created_ns, quotas)) => {
+                self.created().insert(name.clone(), created_ns);
+                limits.set.insert(name.clone(), quotas);
+            }
+            None => {
+                self.created().remove(name);
+                limits.set.remove(name);
+            }
+        }
+        self.publish(limits);
+        Ok(())
+    }
+
+    /// What is set now, as it is stored, by name.
+    fn rows(&self) -> Vec<TenantRow> {
         let limits = self.limits();
         let created = self.created();
         let rows = created.iter().map(|(name, created_ns)| TenantRow {
@@ -338,7 +404,7 @@ impl Tenants {
                 .unwrap_or_default(),
             created_ns: *created_ns,
         });
-        self.inner.mirror.write(rows.collect())
+        rows.collect()
     }
 
     /// What a tenant uses of each quota that a pool counts, in the quota's unit.

@@ -55,6 +55,22 @@ impl Mirror {
         Ok(rows.into_iter().map(row).collect())
     }
 
+    /// Writes it anew, where it is damaged or says anything else than `rows`, which hold. A disk
+    /// that refuses is on record: the next change, or the next start, tries again.
+    pub(super) fn follow(&self, rows: &[TenantRow]) {
+        let written = match self.read() {
+            Ok(kept) if kept == rows => return,
+            Ok(_) => self.write(rows.to_vec()),
+            Err(error) => {
+                tracing::warn!(%error, "the quotas of the database hold");
+                self.write(rows.to_vec())
+            }
+        };
+        if let Err(error) = written {
+            tracing::error!(%error, "a lost database would lose quotas");
+        }
+    }
+
     /// Replaces it; readers and a crash see the old or the new one.
     pub(super) fn write(&self, rows: Vec<TenantRow>) -> Result<(), Error> {
         let row = |row: TenantRow| Row {
@@ -71,20 +87,27 @@ impl Mirror {
 
     fn replace(&self, bytes: &[u8]) -> std::io::Result<()> {
         let new = self.0.with_extension("json.new");
+        Self::write_new(&new, bytes).inspect_err(|_| {
+            // A part of a file takes room on a disk that has none.
+            let _ = fs::remove_file(&new);
+        })?;
+        fs::rename(&new, &self.0)?;
+        match self.0.parent() {
+            Some(folder) => File::open(folder)?.sync_all(),
+            None => Ok(()),
+        }
+    }
+
+    fn write_new(new: &Path, bytes: &[u8]) -> std::io::Result<()> {
         let mut options = fs::OpenOptions::new();
         let mut file = options
             .write(true)
             .create(true)
             .truncate(true)
             .mode(0o600)
-            .open(&new)?;
+            .open(new)?;
         file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&new, &self.0)?;
-        match self.0.parent() {
-            Some(folder) => File::open(folder)?.sync_all(),
-            None => Ok(()),
-        }
+        file.sync_all()
     }
 
     fn failed(&self, what: &str, error: &std::io::Error) -> Error {

@@ -63,6 +63,19 @@ impl Pool {
         })
     }
 
+    /// The same for what is there already: a tenant that has nothing else of the pool gets it,
+    /// however much that is, so that nothing is too large for every moment.
+    ///
+    /// # Errors
+    /// `LIMIT_EXCEEDED` as of [`Pool::take`].
+    pub fn take_or_alone(&self, tenant: &Tenant, amount: u64) -> Result<Taken, Error> {
+        let used = self.lock().used(tenant, self.inner.quota).tenant;
+        match self.take(tenant, amount) {
+            Err(_) if used == 0 => Ok(self.count(tenant, amount)),
+            taken => taken,
+        }
+    }
+
     /// Counts what a tenant has already, also beyond its quota: what the disk kept over a restart.
     pub fn count(&self, tenant: &Tenant, amount: u64) -> Taken {
         self.lock().add(tenant, self.inner.quota, amount);

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use identity::Permit;
-use model::error::Reason;
+use model::error::{Error, Reason};
 use model::name::Tenant;
-use model::quota::{Capacity, Quota};
+use model::quota::{Amount, Capacity, Quota};
 use store::Store;
 
 use super::{Pool, Tenants};
@@ -37,6 +37,23 @@ fn permit() -> Permit {
     Permit::for_tests("tenant.Set", tenant("system")).unwrap()
 }
 
+/// A tenant of which nothing is kept elsewhere.
+async fn nothing() -> Result<(), Error> {
+    Ok(())
+}
+
+fn cells(text: &str) -> BTreeMap<Quota, Option<Amount>> {
+    BTreeMap::from([(Quota::Cells, Some(Quota::Cells.parse(text).unwrap()))])
+}
+
+/// What a daemon knows whose database is lost.
+async fn without_the_database(state: &Path) -> Tenants {
+    for file in ["aurae.db", "aurae.db-wal", "aurae.db-shm"] {
+        let _ = std::fs::remove_file(state.join(file));
+    }
+    tenants(state).await
+}
+
 #[tokio::test]
 async fn what_was_set_holds_and_is_there_without_the_database() {
     let dir = tempfile::tempdir().unwrap();
@@ -51,16 +68,16 @@ async fn what_was_set_holds_and_is_there_without_the_database() {
     first.set(permit(), &ann, &set).await.unwrap();
     assert_eq!(first.limits().limit(&ann, Quota::Cells), 10);
     drop(first);
-    for file in ["aurae.db", "aurae.db-wal", "aurae.db-shm"] {
-        let _ = std::fs::remove_file(dir.path().join(file));
-    }
-    let second = tenants(dir.path()).await;
+    let second = without_the_database(dir.path()).await;
     assert_eq!(second.limits().limit(&ann, Quota::Cells), 10);
     let back = BTreeMap::from([(Quota::Cells, None)]);
     let status = second.set(permit(), &ann, &back).await.unwrap();
     let cells = status.quotas.iter().find(|q| q.quota == Quota::Cells);
     assert_eq!(cells.map(|c| (c.limit, c.set)), Some((50, false)));
-    second.remove(permit(), &ann, false).await.unwrap();
+    second
+        .remove(permit(), &ann, |_| false, nothing())
+        .await
+        .unwrap();
     assert!(second.get(permit(), &ann).is_err());
     assert!(tenants(dir.path()).await.list(permit()).is_empty());
 }
@@ -74,11 +91,93 @@ async fn a_tenant_with_a_schedule_stays() {
     all.set(permit(), &ann, &set).await.unwrap();
     let pool = Pool::new(&all, Quota::Schedules);
     let taken = pool.take(&ann, 1).unwrap();
-    let error = all.remove(permit(), &ann, false).await.unwrap_err();
+    let error = all
+        .remove(permit(), &ann, |_| false, nothing())
+        .await
+        .unwrap_err();
     assert_eq!(error.reason, Reason::NotEmpty);
     assert!(error.message.contains("schedules"), "{}", error.message);
     drop(taken);
-    all.remove(permit(), &ann, false).await.unwrap();
+    all.remove(permit(), &ann, |_| false, nothing())
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_mirror_that_is_behind_or_ahead_of_the_database_follows_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (ann, bob) = (tenant("ann"), tenant("bob"));
+    let mirror = dir.path().join("tenants.json");
+    let all = tenants(dir.path()).await;
+    all.set(permit(), &ann, &cells("10")).await.unwrap();
+    let earlier = std::fs::read(&mirror).unwrap();
+    all.set(permit(), &ann, &cells("20")).await.unwrap();
+    let now = std::fs::read(&mirror).unwrap();
+    all.set(permit(), &bob, &cells("30")).await.unwrap();
+    all.remove(permit(), &bob, |_| false, nothing())
+        .await
+        .unwrap();
+    assert_eq!(std::fs::read(&mirror).unwrap(), now);
+    drop(all);
+    // The daemon that wrote it stopped between the two; or its disk lost the end of the file.
+    for stale in [&earlier[..], &earlier[..earlier.len() / 2], b""] {
+        std::fs::write(&mirror, stale).unwrap();
+        drop(tenants(dir.path()).await);
+        assert_eq!(std::fs::read(&mirror).unwrap(), now);
+    }
+    let after = without_the_database(dir.path()).await;
+    assert_eq!(after.limits().limit(&ann, Quota::Cells), 20);
+}
+
+#[tokio::test]
+async fn what_a_disk_refuses_of_quotas_has_changed_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (ann, bob) = (tenant("ann"), tenant("bob"));
+    let all = tenants(dir.path()).await;
+    all.set(permit(), &ann, &cells("10")).await.unwrap();
+    // Where the new file would be written.
+    let new = dir.path().join("tenants.json.new");
+    std::fs::create_dir(&new).unwrap();
+    let holds = |all: &Tenants| {
+        assert_eq!(all.limits().limit(&ann, Quota::Cells), 10);
+        assert!(all.get(permit(), &bob).is_err());
+    };
+    all.set(permit(), &ann, &cells("20")).await.unwrap_err();
+    all.ensure(&bob).await.unwrap_err();
+    let removed = all.remove(permit(), &ann, |_| false, nothing());
+    removed.await.unwrap_err();
+    holds(&all);
+    drop(all);
+    let next = tenants(dir.path()).await;
+    holds(&next);
+    drop(next);
+    std::fs::remove_dir(&new).unwrap();
+    holds(&without_the_database(dir.path()).await);
+}
+
+#[tokio::test]
+async fn a_tenant_stays_until_what_is_kept_of_it_is_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let (all, ann) = (tenants(dir.path()).await, tenant("ann"));
+    all.set(permit(), &ann, &cells("10")).await.unwrap();
+    // Who has users still, loses nothing.
+    let clear = async { panic!("nothing is removed") };
+    let refused = all.remove(permit(), &ann, |_| true, clear).await;
+    assert_eq!(refused.unwrap_err().reason, Reason::NotEmpty);
+    let clear = async { Err(Error::new(Reason::Degraded, "the disk")) };
+    let refused = all.remove(permit(), &ann, |_| false, clear).await;
+    assert_eq!(refused.unwrap_err().reason, Reason::Degraded);
+    all.get(permit(), &ann).unwrap();
+    // No user comes while it is removed.
+    let meanwhile = all.clone();
+    let clear = async {
+        let ensured = meanwhile.ensure(&ann);
+        let waits = tokio::time::timeout(std::time::Duration::from_millis(20), ensured);
+        assert!(waits.await.is_err());
+        Ok(())
+    };
+    all.remove(permit(), &ann, |_| false, clear).await.unwrap();
+    assert!(all.get(permit(), &ann).is_err());
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use model::error::Error;
 use model::name::Tenant;
 use tokio::sync::oneshot;
 
@@ -58,6 +59,25 @@ impl Turns {
                 return place;
             }
         }
+    }
+
+    /// Does `work` in a place, which it keeps until it is done, also where its caller is gone: what
+    /// was handed on to another thread's queue can't be called back.
+    ///
+    /// # Errors
+    /// `INTERNAL`: it broke off.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        tenant: &Tenant,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, Error> {
+        let place = self.take(tenant).await;
+        let work = async move {
+            let _place = place;
+            work.await
+        };
+        let done = tokio::spawn(work).await;
+        done.map_err(|e| Error::internal(format!("what was asked for broke off: {e}")))
     }
 
     fn place(&self) -> Place {
@@ -139,6 +159,22 @@ mod tests {
         assert_eq!(order.len(), 101);
         let bob = order.iter().position(|name| *name == "bob").unwrap();
         assert!(bob <= 1, "{bob} before bob");
+    }
+
+    #[tokio::test]
+    async fn work_whose_caller_is_gone_keeps_its_place_until_it_is_done() {
+        let turns = Turns::new(1);
+        let (done, doing) = oneshot::channel::<()>();
+        let eve = tokio::spawn({
+            let turns = turns.clone();
+            async move { turns.run(&tenant("eve"), doing).await }
+        });
+        tokio::task::yield_now().await;
+        eve.abort();
+        assert!(eve.await.unwrap_err().is_cancelled());
+        assert_eq!(lock(&turns.inner).free, 0);
+        done.send(()).unwrap();
+        assert_eq!(turns.run(&tenant("bob"), async { 7 }).await, Ok(7));
     }
 
     #[tokio::test]

@@ -189,7 +189,7 @@ impl<S: Source> Watcher<S> {
 
     fn follow(&mut self, place: u64) -> bool {
         let scope = &self.scope;
-        let meant = |tenant: &Tenant| covers(scope, tenant);
+        let meant = |tenant: &Tenant| scope.includes(tenant);
         let Some((changes, told)) = self.source.feed().after(place, STEP, meant) else {
             self.source.forget();
             self.begin_anew(self.source.feed().last());
@@ -228,7 +228,7 @@ impl<S: Source> Watcher<S> {
     }
 
     fn tell(&mut self, key: &Key<S::Name>, kind: WatchKind, told: Told<S>, resume_token: String) {
-        if !covers(&self.scope, &key.0) || !self.permit.shows(&key.0, &S::path(&key.1)) {
+        if !self.scope.includes(&key.0) || !self.permit.shows(&key.0, &S::path(&key.1)) {
             return;
         }
         if let Some((kind, told)) = self.source.meant(key, kind, told) {
@@ -238,12 +238,5 @@ impl<S: Source> Watcher<S> {
                 resume_token,
             });
         }
-    }
-}
-
-fn covers(scope: &Scope, tenant: &Tenant) -> bool {
-    match scope {
-        Scope::Tenant(asked) => asked == tenant,
-        Scope::Every => true,
     }
 }

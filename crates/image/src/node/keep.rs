@@ -16,7 +16,7 @@ use super::records::{Content, Record};
 use super::{Held, Images, Inner, now};
 use crate::digest::Digest;
 use crate::error::Result;
-use crate::store::{Collected, Keep, Policy};
+use crate::store::{Collected, InUse, Policy};
 
 /// What a pruning has done.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -248,10 +248,10 @@ impl Inner {
             low: 100,
             grace,
         };
-        let keep = Keep {
-            at_once,
-            ..Keep::default()
+        let in_use = InUse {
+            released: at_once,
+            ..InUse::default()
         };
-        self.store.collect(&policy, &keep)
+        self.store.collect(&policy, &in_use)
     }
 }

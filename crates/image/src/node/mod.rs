@@ -33,7 +33,7 @@ mod verify;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use identity::Permit;
 use model::error::Error;
@@ -146,10 +146,8 @@ impl Images {
         permit: Permit,
         scope: Scope,
     ) -> std::result::Result<Vec<Image>, Error> {
-        let shown = |record: &Record| match &scope {
-            Scope::Tenant(tenant) => record.tenant == *tenant && permit.shows_tenant(tenant),
-            Scope::Every => permit.shows_tenant(&record.tenant),
-        };
+        let shown =
+            |record: &Record| scope.includes(&record.tenant) && permit.shows_tenant(&record.tenant);
         let records: Vec<_> = {
             let held = self.inner()?.lock();
             let records = held.values().map(|held| &held.record);
@@ -214,10 +212,7 @@ impl Images {
 
 /// This moment, as records have it.
 fn now() -> Timestamp {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    Timestamp(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+    SystemTime::now().into()
 }
 
 impl Inner {

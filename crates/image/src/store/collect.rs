@@ -46,14 +46,14 @@ impl Default for Policy {
     }
 }
 
-/// What must stay: manifests, indexes and diff ids of what runs, and of what is pinned for good.
+/// What is in use beside what names lead to, and what is not in use any more.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Keep {
-    /// In any order.
+pub struct InUse {
+    /// Manifests, indexes and diff ids of what runs, and of what is pinned for good: all stay.
     pub digests: HashSet<Digest>,
     /// What may go at once where no name leads to it, however young: blobs and diff ids of images
     /// that were just forgotten.
-    pub at_once: HashSet<Digest>,
+    pub released: HashSet<Digest>,
 }
 
 /// What has gone.
@@ -109,9 +109,9 @@ impl Store {
     /// # Errors
     /// [`ImageError::Io`]: what was collected until then is gone; nothing is collected where it
     /// can't be found out what is in use.
-    pub fn collect(&self, policy: &Policy, keep: &Keep) -> Result<Collected> {
+    pub fn collect(&self, policy: &Policy, in_use: &InUse) -> Result<Collected> {
         let used = || self.disk().map(|disk| disk.used());
-        self.collect_by(policy, keep, SystemTime::now(), used)
+        self.collect_by(policy, in_use, SystemTime::now(), used)
     }
 
     /// The file system that the store is on.
@@ -130,7 +130,7 @@ impl Store {
     pub(super) fn collect_by(
         &self,
         policy: &Policy,
-        keep: &Keep,
+        in_use: &InUse,
         now: SystemTime,
         used: impl Fn() -> Result<u8>,
     ) -> Result<Collected> {
@@ -138,19 +138,19 @@ impl Store {
         let age = |at: SystemTime| now.duration_since(at).unwrap_or_default();
         let mut old = Vec::new();
         if let Some(max_age) = policy.max_age {
-            let unused = self.unused(keep)?.into_iter();
+            let unused = self.unused(in_use)?.into_iter();
             old.extend(
                 unused
                     .filter(|(at, _)| age(*at) > max_age)
                     .map(|(_, named)| named),
             );
         }
-        self.step(old, keep, now, policy.grace, &mut collected)?;
+        self.step(old, in_use, now, policy.grace, &mut collected)?;
         if used()? <= policy.high {
             return Ok(collected);
         }
-        self.step(Vec::new(), keep, now, Duration::ZERO, &mut collected)?;
-        let mut candidates = self.unused(keep)?.into_iter().peekable();
+        self.step(Vec::new(), in_use, now, Duration::ZERO, &mut collected)?;
+        let mut candidates = self.unused(in_use)?.into_iter().peekable();
         while used()? > policy.low {
             let Some((_, first)) = candidates.next() else {
                 break;
@@ -163,7 +163,7 @@ impl Store {
             {
                 gone.push(named);
             }
-            self.step(gone, keep, now, Duration::ZERO, &mut collected)?;
+            self.step(gone, in_use, now, Duration::ZERO, &mut collected)?;
         }
         Ok(collected)
     }
@@ -173,7 +173,7 @@ impl Store {
     fn step(
         &self,
         gone: Vec<Named>,
-        keep: &Keep,
+        in_use: &InUse,
         now: SystemTime,
         grace: Duration,
         collected: &mut Collected,
@@ -181,21 +181,21 @@ impl Store {
         let roots = locked(&self.inner.roots);
         self.forget(gone, collected)?;
         let mut doomed = Vec::new();
-        let swept = self.sweep(keep, now, grace, collected, &mut doomed);
+        let outcome = self.collect_unreachable(in_use, now, grace, collected, &mut doomed);
         drop(roots);
         for folder in doomed {
             let removed = std::fs::remove_dir_all(&folder);
             removed.map_err(|error| ImageError::io("remove", &folder, error))?;
         }
-        swept
+        outcome
     }
 
     /// Names of images that may go, with when each was used: longest ago first.
-    fn unused(&self, keep: &Keep) -> Result<Vec<(SystemTime, Named)>> {
+    fn unused(&self, in_use: &InUse) -> Result<Vec<(SystemTime, Named)>> {
         let mut unused = Vec::new();
         for named in self.names() {
             let digest = &named.descriptor.digest;
-            if self.is_kept(digest, keep)? {
+            if self.is_in_use(digest, in_use)? {
                 continue;
             }
             let at = match self.read_blob(digest) {
@@ -217,11 +217,11 @@ impl Store {
 
     /// Whether an image, or a manifest of an index, is in use or pinned. Layers don't count:
     /// another image may have them, too.
-    fn is_kept(&self, image: &Digest, keep: &Keep) -> Result<bool> {
+    fn is_in_use(&self, image: &Digest, in_use: &InUse) -> Result<bool> {
         let mut reached = Marked::default();
         self.mark_from(image, MAX_DEPTH, &mut reached)?;
         let pins = locked(&self.inner.pins);
-        let kept = |digest: &Digest| keep.digests.contains(digest) || pins.holds(digest);
+        let kept = |digest: &Digest| in_use.digests.contains(digest) || pins.holds(digest);
         Ok(kept(image) || reached.followed.keys().any(kept))
     }
 
@@ -234,16 +234,16 @@ impl Store {
         Ok(())
     }
 
-    /// Removes what neither a name nor `keep` leads to and what is older than `grace`.
-    fn sweep(
+    /// Removes what neither a name nor `in_use` leads to and what is older than `grace`.
+    fn collect_unreachable(
         &self,
-        keep: &Keep,
+        in_use: &InUse,
         now: SystemTime,
         grace: Duration,
         collected: &mut Collected,
         doomed: &mut Vec<PathBuf>,
     ) -> Result<()> {
-        let marked = self.mark(keep)?;
+        let marked = self.mark(in_use)?;
         let root = &self.inner.root;
         let grown = |entry: &DirEntry| self.is_older(entry, now, grace);
         for algorithm in Algorithm::ALL {
@@ -253,7 +253,7 @@ impl Store {
                     .to_str()
                     .and_then(|hex| Digest::new(algorithm, hex).ok());
                 let digest = digest.filter(|digest| !marked.blobs.contains(digest));
-                let may_go = |digest: &Digest| keep.at_once.contains(digest) || grown(entry);
+                let may_go = |digest: &Digest| in_use.released.contains(digest) || grown(entry);
                 let Some(digest) = digest.filter(may_go) else {
                     return Ok(());
                 };
@@ -269,8 +269,8 @@ impl Store {
             })?;
         }
         let may_go =
-            |diff_id: &Digest, entry: &DirEntry| keep.at_once.contains(diff_id) || grown(entry);
-        self.sweep_layers(&marked, may_go, collected, doomed)?;
+            |diff_id: &Digest, entry: &DirEntry| in_use.released.contains(diff_id) || grown(entry);
+        self.collect_layers(&marked, may_go, collected, doomed)?;
         each(&root.join("aside"), |entry| {
             if self.is_older(entry, now, grace) {
                 collected.bytes += entry.metadata().map_or(0, |metadata| metadata.len());
@@ -278,10 +278,10 @@ impl Store {
             }
             Ok(())
         })?;
-        self.sweep_ingests(now, grace, collected)
+        self.collect_ingests(now, grace, collected)
     }
 
-    fn sweep_layers(
+    fn collect_layers(
         &self,
         marked: &Marked,
         may_go: impl Fn(&Digest, &DirEntry) -> bool,
@@ -312,7 +312,7 @@ impl Store {
         })
     }
 
-    fn sweep_ingests(
+    fn collect_ingests(
         &self,
         now: SystemTime,
         grace: Duration,
@@ -346,10 +346,10 @@ impl Store {
         grace.is_zero() || now.duration_since(at).unwrap_or_default() > grace
     }
 
-    fn mark(&self, keep: &Keep) -> Result<Marked> {
+    fn mark(&self, in_use: &InUse) -> Result<Marked> {
         let mut marked = Marked::default();
-        marked.layers.extend(keep.digests.iter().cloned());
-        for digest in &keep.digests {
+        marked.layers.extend(in_use.digests.iter().cloned());
+        for digest in &in_use.digests {
             self.mark_from(digest, MAX_DEPTH, &mut marked)?;
         }
         for named in self.names() {

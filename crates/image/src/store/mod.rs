@@ -44,7 +44,7 @@ use std::time::SystemTime;
 
 use crate::error::{ImageError, Result};
 
-pub use collect::{Collected, Disk, Keep, Policy};
+pub use collect::{Collected, Disk, InUse, Policy};
 pub(crate) use files::layout_version;
 pub use ingest::{Ingest, MAX_INGESTS_PER_DIGEST};
 pub use layers::{Layer, Making};

@@ -2,12 +2,14 @@
 //! Names: which manifest an owner means by one. Kept in `index.json`, an OCI index whose entries
 //! have the name and the owner as annotations; replaced as a whole by each change.
 //!
-//! An owner is an opaque string. Each has names of its own: the same one may mean two images.
+//! An owner is an opaque string, but for that of the node's administrators, who have a part of
+//! their own. Each has names of its own: the same one may mean two images.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
+use model::quota::ADMINISTRATORS;
 use serde::{Deserialize, Serialize};
 
 use super::{ImageError, Repair, Result, Store, files, locked};
@@ -18,6 +20,9 @@ use crate::manifest::{Descriptor, media};
 pub const MAX_NAMES: usize = 16_384;
 /// The most names of one owner.
 pub const MAX_NAMES_PER_OWNER: usize = 2048;
+/// Names that the node's administrators can always have, whatever other owners have taken: as many
+/// as one owner may have.
+const RESERVED_NAMES: usize = MAX_NAMES_PER_OWNER;
 /// The longest owner, in bytes.
 pub const MAX_OWNER: usize = 255;
 /// The longest name, in bytes: a repository, a tag and a SHA-512 digest fit.
@@ -115,20 +120,30 @@ impl Names {
             .insert((owner.to_owned(), name.to_owned()), descriptor.clone());
     }
 
-    /// Whether an owner may have one more.
-    fn room(&self, owner: &str) -> Result<()> {
+    /// How many an owner has.
+    fn count(&self, owner: &str) -> usize {
         let from = (owner.to_owned(), String::new());
-        let of_owner = self
-            .all
-            .range(from..)
-            .take_while(|((other, _), _)| other == owner);
-        if of_owner.count() >= MAX_NAMES_PER_OWNER {
-            let limit = format!("{MAX_NAMES_PER_OWNER} of one owner");
-            return Err(too_much("a further name of an image".to_owned(), limit));
+        let from = self.all.range(from..);
+        from.take_while(|((other, _), _)| other == owner).count()
+    }
+
+    /// Whether an owner may have one more. What administrators have is counted by itself, so that
+    /// no other owner ever reaches into their part (ADR 24).
+    fn room(&self, owner: &str) -> Result<()> {
+        let own = self.count(owner);
+        if own >= MAX_NAMES_PER_OWNER {
+            let what = format!("one more name of an image beside the {own} that {owner} has");
+            return Err(too_much(
+                what,
+                format!("{MAX_NAMES_PER_OWNER} of one owner"),
+            ));
         }
-        if self.all.len() >= MAX_NAMES {
-            let limit = format!("{MAX_NAMES} of all owners");
-            return Err(too_much("a further name of an image".to_owned(), limit));
+        let most = MAX_NAMES - RESERVED_NAMES;
+        let others = self.all.len() - self.count(ADMINISTRATORS);
+        if owner != ADMINISTRATORS && others >= most {
+            let what = format!("one more name of an image beside the {others} that owners have");
+            let limit = format!("{most} of all owners together, beside the node's reserve,");
+            return Err(too_much(what, limit));
         }
         Ok(())
     }

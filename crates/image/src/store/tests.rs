@@ -400,12 +400,43 @@ fn one_owner_leaves_names_for_others() {
             names.insert_unsaved("greedy", &number.to_string(), &one);
         }
     }
-    assert!(matches!(
-        store.tag("greedy", "more", &one),
-        Err(ImageError::TooMuch { .. })
-    ));
+    let refused = store.tag("greedy", "more", &one).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "one more name of an image beside the 2048 that greedy has is more than the 2048 of one \
+         owner that are allowed"
+    );
     store.tag("greedy", "7", &one).unwrap();
     store.tag("other", "a", &one).unwrap();
+}
+
+#[test]
+fn owners_together_leave_names_for_administrators() {
+    let bed = Bed::new();
+    let store = bed.open();
+    let one = image(&store, &[]);
+    let fill = |owner: &str, count: usize| {
+        let mut names = locked(&store.inner.names);
+        for number in 0..count {
+            names.insert_unsaved(owner, &number.to_string(), &one);
+        }
+    };
+    // What administrators have takes nothing from the others.
+    fill("system", 2000);
+    for owner in 0..6 {
+        fill(&format!("greedy{owner}"), MAX_NAMES_PER_OWNER);
+    }
+    fill("last", MAX_NAMES_PER_OWNER - 1);
+    store.tag("last", "more", &one).unwrap();
+    let refused = store.tag("other", "a", &one).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "one more name of an image beside the 14336 that owners have is more than the 14336 of all \
+         owners together, beside the node's reserve, that are allowed"
+    );
+    fill("system", MAX_NAMES_PER_OWNER - 1);
+    store.tag("system", "mine", &one).unwrap();
+    store.tag("system", "more", &one).unwrap_err();
 }
 
 #[test]
@@ -424,7 +455,7 @@ fn a_broken_index_loses_names_and_no_blob() {
         // Nothing leads to them now; they aren't collected before a new pull could come.
         let later = SystemTime::now() + Duration::from_secs(3600);
         let collected = store
-            .collect_by(&Policy::default(), &Keep::default(), later, || Ok(0))
+            .collect_by(&Policy::default(), &InUse::default(), later, || Ok(0))
             .unwrap();
         assert_eq!(collected.blobs, 0);
     }
@@ -467,10 +498,10 @@ fn what_the_disk_has_changed_is_found() {
 }
 
 /// Collects as if this much time had passed and so much of the disk were in use.
-fn collect(store: &Store, policy: &Policy, keep: &[&Digest], used: &[u8]) -> Collected {
-    let keep = Keep {
-        digests: keep.iter().map(|digest| (*digest).clone()).collect(),
-        ..Keep::default()
+fn collect(store: &Store, policy: &Policy, in_use: &[&Digest], used: &[u8]) -> Collected {
+    let in_use = InUse {
+        digests: in_use.iter().map(|digest| (*digest).clone()).collect(),
+        ..InUse::default()
     };
     let later = SystemTime::now() + Duration::from_secs(48 * 3600);
     let left = std::cell::RefCell::new(used.to_vec());
@@ -482,7 +513,7 @@ fn collect(store: &Store, policy: &Policy, keep: &[&Digest], used: &[u8]) -> Col
             left[0]
         })
     };
-    store.collect_by(policy, &keep, later, used).unwrap()
+    store.collect_by(policy, &in_use, later, used).unwrap()
 }
 
 #[test]

@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::log::{Batch, Log};
 use super::source::Source;
 use super::{Mover, failure, now, report};
-use crate::config::{Keep, LogsConfig};
+use crate::config::{LogsConfig, RetentionLimits};
 use crate::folder::{Folder, LogKey};
 
 /// Commands carried out before the pipes are looked at again.
@@ -27,7 +27,7 @@ type Reply<T> = oneshot::Sender<Result<T, Error>>;
 pub(crate) struct Attach {
     pub(crate) key: LogKey,
     pub(crate) sources: Vec<(Stream, OwnedFd)>,
-    pub(crate) keep: Keep,
+    pub(crate) limits: RetentionLimits,
 }
 
 /// A request to the mover.
@@ -219,7 +219,11 @@ impl Mover {
     }
 
     pub(super) fn attach(&mut self, what: Attach) -> Result<(), Error> {
-        let Attach { key, sources, keep } = what;
+        let Attach {
+            key,
+            sources,
+            limits,
+        } = what;
         let failed = |e| failure("can't examine an output", e);
         let room = self.room(&key.tenant).map_err(failed)?;
         let made = sources
@@ -237,8 +241,8 @@ impl Mover {
         self.with.registry.insert(&key);
         let uid = key.uid;
         let log = self.logs.entry(uid);
-        let log = log.or_insert_with(|| Log::new(folder, boot, keep));
-        log.keep = keep;
+        let log = log.or_insert_with(|| Log::new(folder, boot, limits));
+        log.limits = limits;
         for source in made {
             match self.watch(source) {
                 Ok(token) => self

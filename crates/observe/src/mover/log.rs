@@ -20,7 +20,7 @@ use rustix::io::Errno;
 
 use super::segment::{Files, Segment};
 use super::source::{Failed, Source};
-use crate::config::Keep;
+use crate::config::RetentionLimits;
 use crate::folder::Folder;
 use crate::format::{Entry, Header, Record};
 
@@ -55,7 +55,7 @@ pub(super) struct Now {
 pub(super) struct Log {
     folder: Folder,
     boot: [u8; 16],
-    pub(super) keep: Keep,
+    pub(super) limits: RetentionLimits,
     /// Of its sources.
     pub(super) tokens: Vec<u64>,
     state: State,
@@ -82,11 +82,11 @@ struct Trouble {
 }
 
 impl Log {
-    pub(super) fn new(folder: Folder, boot: [u8; 16], keep: Keep) -> Self {
+    pub(super) fn new(folder: Folder, boot: [u8; 16], limits: RetentionLimits) -> Self {
         Self {
             folder,
             boot,
-            keep,
+            limits,
             tokens: Vec::new(),
             state: State::Unopened,
             trouble: None,
@@ -149,7 +149,7 @@ impl Log {
         }
         let position = segment.walk().position();
         // A batch ends with its segment, so that a small limit is kept in spite of large pipes.
-        let room = self.keep.segment_bytes().saturating_sub(position);
+        let room = self.limits.segment_bytes().saturating_sub(position);
         let length = length.min(room.max(1));
         let record = Record {
             entry: Entry::Data {
@@ -179,7 +179,7 @@ impl Log {
             self.open(in_terminal, now)?;
         }
         match &self.state {
-            State::Writing(segment) if segment.is_full(self.keep.segment_bytes()) => {
+            State::Writing(segment) if segment.is_full(self.limits.segment_bytes()) => {
                 self.begin_next(now)
             }
             _ => Ok(false),
@@ -263,8 +263,8 @@ impl Log {
             created_us: now.wall_us,
             stdout_before: stdout,
             stderr_before: stderr,
-            keep_bytes: self.keep.max_bytes,
-            keep_s: self.keep.max_age.as_secs(),
+            keep_bytes: self.limits.max_bytes,
+            keep_s: self.limits.max_age.as_secs(),
         }
     }
 

@@ -11,7 +11,7 @@
 //! other's; a batch is at most a large pipe full, and a disk that refuses makes the mover drop and
 //! count.
 //!
-//! It decides nothing about whose log is kept how long (`keep`), forces nothing to the disk
+//! It decides nothing about whose log is kept how long (`retention`), forces nothing to the disk
 //! (`sync`), and serves no reader (`read`): it tells them by [`Live`] that there is more.
 
 mod command;
@@ -284,7 +284,7 @@ impl Mover {
         let taken = match log.take(source, most, now, &mut self.buffer) {
             Ok(batch) => {
                 if batch.rotated {
-                    self.with.retention.segment_full(&source.key, log.keep);
+                    self.with.retention.segment_full(&source.key, log.limits);
                 }
                 if let Some(errno) = batch.refused {
                     report(&source.key, errno);

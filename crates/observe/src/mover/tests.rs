@@ -10,7 +10,7 @@ use model::observe::Stream;
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 
 use super::*;
-use crate::config::Keep;
+use crate::config::RetentionLimits;
 use crate::folder::LogKey;
 
 /// What a pipe holds: one page.
@@ -61,12 +61,18 @@ impl Printers {
                 tenant: tenant.clone(),
                 uid: Uid([n; 16]),
             };
-            let keep = Keep {
+            let limits = RetentionLimits {
                 max_bytes: 1 << 20,
                 max_age: Duration::from_secs(3600),
             };
             let sources = vec![(Stream::Stdout, read)];
-            mover.attach(Attach { key, sources, keep }).unwrap();
+            mover
+                .attach(Attach {
+                    key,
+                    sources,
+                    limits,
+                })
+                .unwrap();
             File::from(write)
         });
         let pipes = pipes.collect();
@@ -155,14 +161,14 @@ fn log(n: u8) -> (Attach, File) {
     let (read, write) = pipe_with(PipeFlags::NONBLOCK).unwrap();
     let tenant = "acme".parse().unwrap();
     let uid = Uid([n; 16]);
-    let keep = Keep {
+    let limits = RetentionLimits {
         max_bytes: 1 << 20,
         max_age: Duration::from_secs(3600),
     };
     let what = Attach {
         key: LogKey { tenant, uid },
         sources: vec![(Stream::Stdout, read)],
-        keep,
+        limits,
     };
     (what, File::from(write))
 }

@@ -11,6 +11,7 @@ mod reading;
 mod retention;
 mod storing;
 mod terminal;
+mod usage;
 
 use std::fs::File;
 use std::os::fd::OwnedFd;

@@ -2,7 +2,7 @@
 //! What retention decides, told as data: which segments go, and in which order.
 
 use super::*;
-use crate::config::Keep;
+use crate::config::RetentionLimits;
 use crate::folder::SegmentFiles;
 use crate::plan::{Bounds, Found, Going, plan};
 
@@ -22,7 +22,7 @@ fn found(tenant: &str, number: u8, ages_s: &[u64]) -> Found {
             tenant: tenant.parse().unwrap(),
             uid: Uid([number; 16]),
         },
-        keep: Keep {
+        limits: RetentionLimits {
             max_bytes: u64::MAX,
             max_age: Duration::from_secs(10_000),
         },
