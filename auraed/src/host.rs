@@ -60,6 +60,14 @@ pub(crate) fn most_processes() -> u64 {
     numbers.min().unwrap_or(u64::MAX)
 }
 
+/// The lowest value of a limit, e.g. `memory.max`, in a cgroup and all around it up to the mount
+/// point. `None`: there is no bound.
+pub(crate) fn least_around(group: &Path, mount: &Path, file: &str) -> Option<u64> {
+    let groups = group.ancestors().take_while(|it| it.starts_with(mount));
+    let bounds = groups.filter_map(|it| std::fs::read_to_string(it.join(file)).ok());
+    bounds.filter_map(|text| text.trim().parse().ok()).min()
+}
+
 /// Whether a watchdog counts, as the kernel says of its device.
 pub(crate) fn watchdog_counts(device: &Path) -> Result<(), String> {
     let name = device.file_name().and_then(|it| it.to_str());
@@ -117,6 +125,28 @@ mod tests {
         assert!(booted().unwrap() < SystemTime::now());
         let (total, available) = memory().unwrap();
         assert!(0 < available && available <= total);
+    }
+
+    #[test]
+    fn the_lowest_limit_of_all_groups_around_counts() {
+        let mount = tempfile::tempdir().unwrap();
+        let slice = mount.path().join("machine.slice");
+        let node = slice.join("aurae");
+        std::fs::create_dir_all(&node).unwrap();
+        let least = || least_around(&node, mount.path(), "pids.max");
+        assert_eq!(least(), None);
+        std::fs::write(node.join("pids.max"), "max\n").unwrap();
+        assert_eq!(least(), None);
+        std::fs::write(slice.join("pids.max"), "500\n").unwrap();
+        assert_eq!(least(), Some(500));
+        std::fs::write(node.join("pids.max"), "700\n").unwrap();
+        assert_eq!(least(), Some(500));
+        // A container's own group is where the hierarchy is mounted.
+        std::fs::write(mount.path().join("pids.max"), "300\n").unwrap();
+        assert_eq!(least(), Some(300));
+        // Nothing beyond it is the hierarchy's.
+        assert_eq!(least_around(&node, &slice, "pids.max"), Some(500));
+        assert_eq!(least_around(mount.path(), &slice, "pids.max"), None);
     }
 
     #[test]

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The node's reserve in the kernel: the group `tenants`, below which every tenant's cgroup is, may
-//! have all but the reserve, and the groups of node-init and of the daemon beside it are served
-//! first. So the node still answers when tenants take everything that they may.
+//! The node's reserve in the kernel: the group `tenants`, below which every ordinary tenant's
+//! cgroup is, may have all but the reserve and what cell-inits may have, and the groups of
+//! node-init and of the daemon beside it are served first. So the node still answers, and
+//! administrators can act, when tenants take everything that they may.
 //!
 //! ```text
 //!   aurae/
 //!                       memory.min: of all in it, together
 //!     _init, _daemon    memory.min, a high cpu.weight
+//!     system/CELL/…     the administrators', for whom the reserve is, too (`runtime`)
 //!     tenants/          memory.max and pids.max: the node's less the reserve
 //!       TENANT/CELL/…   the tenant's quotas (`runtime`)
 //! ```
@@ -59,13 +61,13 @@ pub(crate) fn settle(base: &Cgroup, capacity: &Capacity) -> anyhow::Result<PathB
 pub(crate) fn hold(base: &Cgroup, capacity: &Capacity) {
     let enabled = base.enabled().unwrap_or_default();
     let has = |controller: &str| enabled.iter().any(|name| name == controller);
-    let most = |quota| match capacity.for_tenants(quota) {
+    let bound = |most| match most {
         u64::MAX => Bound::Max,
         value => Bound::At(value),
     };
     let of_tenants = GroupLimits {
-        memory_max: has("memory").then(|| most(Quota::MemoryMax)),
-        pids_max: has("pids").then(|| most(Quota::Pids)),
+        memory_max: has("memory").then(|| bound(runtime::memory_of_cells(capacity))),
+        pids_max: has("pids").then(|| bound(capacity.for_tenants(Quota::Pids))),
         ..GroupLimits::default()
     };
     let of_ours = GroupLimits {

@@ -128,6 +128,7 @@ impl Parts {
         let config = &loaded.config;
         let state = &config.paths.state;
         let tenants = Tenants::start(store.clone(), state, capacity::of(config)).await?;
+        capacity::say_what_is_cut(config);
         let logs = Logs::start(&state.join("logs"), logs_config(config))?;
         logs.hold_quotas(&tenants);
         let settings = runtime_settings(config)?;

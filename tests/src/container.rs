@@ -30,9 +30,10 @@ pub(crate) fn runs_cells(node: &mut Node) -> Result<()> {
         "inside: {info}"
     );
     let limits = inside(
-        "aurae cell run web --memory 64M && cat /sys/fs/cgroup/aurae/tenants/system/web/memory.max",
+        "aurae cell run web --memory 64M && cat /sys/fs/cgroup/aurae/system/web/memory.max",
     )?;
     ensure!(limits.contains("67108864"), "the cell's limit: {limits}");
+    bounded_by_its_group(node)?;
     let polite = "trap \"echo told; exit 4\" TERM; echo there; while :; do sleep 0.1; done";
     inside(&format!(
         "aurae run --cell web --name p -d -- sh -c \"$0\"; \
@@ -46,6 +47,40 @@ pub(crate) fn runs_cells(node: &mut Node) -> Result<()> {
         ensure!(said.contains(line), "{line:?} isn't in {said}");
     }
     node.sh("umount /srv/box").map(drop)
+}
+
+/// The pools of the node are of the container's size: a limit of its group counts from the next
+/// look on, which is at start and at a reload.
+fn bounded_by_its_group(node: &Node) -> Result<()> {
+    // Of the container's PID 1, without what it has made itself.
+    let group = "pid=$(crun state box | sed -n 's/.*\"pid\": *\\([0-9]*\\).*/\\1/p'); \
+        group=/sys/fs/cgroup$(sed -n 's/^0:://; s:/aurae/_init$::p' /proc/$pid/cgroup)";
+    let set = |pids: &str, memory: &str| {
+        node.sh(&format!(
+            "{group}; echo {pids} > $group/pids.max && echo {memory} > $group/memory.max && \
+             crun exec box aurae node reload"
+        ))
+    };
+    let held = || -> Result<(u64, u64)> {
+        let read = "cd /sys/fs/cgroup/aurae/tenants; cat pids.max memory.max";
+        let said = node.sh(&format!("crun exec box sh -c '{read}'"))?;
+        let numbers: Vec<u64> = said.lines().filter_map(|it| it.parse().ok()).collect();
+        match numbers[..] {
+            [pids, memory] => Ok((pids, memory)),
+            _ => anyhow::bail!("not two bounds: {said}"),
+        }
+    };
+    let before = held()?;
+    set("700", "536870912")?;
+    let (pids, memory) = held()?;
+    ensure!(pids == 630, "tenants may have {pids} of 700 processes");
+    ensure!(
+        (300 << 20..400 << 20).contains(&memory),
+        "tenants may have {memory} bytes of 512 MiB"
+    );
+    set("max", "max")?;
+    ensure!(held()? == before, "the limits that are lifted still count");
+    Ok(())
 }
 
 pub(crate) fn says_what_it_needs(node: &mut Node) -> Result<()> {

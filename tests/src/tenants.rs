@@ -2,13 +2,13 @@
 //! Stories of two tenants on one node, of which `red` means harm and sets no limit to its cells:
 //! what it takes is its own, `blue` and the node go on.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use testkit::node::{Node, Options};
 
 use crate::callers::{PEOPLE, of};
 use crate::daemon::DIE;
-use crate::story::{Chapter, Story, powered_off};
+use crate::story::{Chapter, Story, inspect, powered_off};
 
 pub(crate) const CHAPTER: Chapter = Chapter {
     name: "tenants",
@@ -25,6 +25,10 @@ pub(crate) const CHAPTER: Chapter = Chapter {
         Story {
             name: "a fork bomb takes its own tenant's processes alone",
             tell: fork_bombs,
+        },
+        Story {
+            name: "tenants that take all processes leave administrators theirs",
+            tell: all_processes,
         },
         Story {
             name: "memory that a tenant fills is its own",
@@ -86,6 +90,14 @@ fn rate(node: &Node, tenant: &str, name: &str) -> Result<(u64, u64)> {
     seen
 }
 
+/// What is said of a script that is refused.
+fn refused(node: &Node, script: &str) -> Result<String> {
+    let answer = node.try_sh(script)?;
+    let said = String::from_utf8_lossy(&answer.err).into_owned();
+    ensure!(answer.status != 0, "`{script}` is not refused: {said}");
+    Ok(said)
+}
+
 /// Makes the users of both, where no story before has.
 fn people(node: &Node) -> Result<()> {
     node.sh(&format!("test -e /tmp/blue.toml && exit; {PEOPLE}"))
@@ -107,6 +119,25 @@ fn protected(node: &mut Node) -> Result<()> {
     );
     let cell = "cat /sys/fs/cgroup/aurae/tenants/green/kept/memory.min";
     ensure!(bytes(node, cell)? == 8 << 20, "the cell's");
+    let shown = inspect(node, "--tenant green kept")?;
+    let pid = shown.pointer("/cell/pid").and_then(Value::as_u64);
+    let title = format!("tr '\\0' ' ' </proc/{}/cmdline", pid.unwrap_or_default());
+    let title = node.sh(&title)?;
+    ensure!(
+        title.trim() == "aurae-cell green/kept",
+        "its init is {title}"
+    );
+    let run = "aurae --tenant green cell run more";
+    let beyond = refused(node, &format!("{run} --memory-min 32M"))?;
+    let named = ["resources.memory.min", "green has 16777216"];
+    ensure!(named.iter().all(|it| beyond.contains(it)), "{beyond}");
+    let low = refused(node, &format!("{run} --memory-low 1M"))?;
+    let named = ["resources.memory.low", "ask for memory.min instead"];
+    ensure!(named.iter().all(|it| low.contains(it)), "{low}");
+    ensure!(
+        !node.sh("aurae --tenant green cell ls")?.contains("more"),
+        "it is there"
+    );
     node.sh("aurae tenant set green memory_min=0")?;
     let lost = "for i in $(seq 400); do test $(cat /sys/fs/cgroup/aurae/memory.min) = 134217728 && \
         exit 0; busybox usleep 200000; done; exit 1";
@@ -147,7 +178,56 @@ fn told_to_the_kernel(node: &mut Node) -> Result<()> {
     is(node, "memory.high", "max")?;
     is(node, "cpu.max", "max 100000")?;
     is(node, "cpu.weight", "100")?;
-    node.sh("aurae --tenant green rm -rf told").map(drop)
+    node.sh("aurae --tenant green rm -rf told")?;
+    kept_by_the_kernel(node)
+}
+
+/// The kernel's half of the node's reserve: what all tenants together may have.
+fn kept_by_the_kernel(node: &mut Node) -> Result<()> {
+    let base = "/sys/fs/cgroup/aurae";
+    let number = |script: &str| -> Result<u64> {
+        let said = node.sh(script)?;
+        let number = said.trim().parse();
+        number.with_context(|| format!("{script}: {said:?}"))
+    };
+    let memory = number("echo $(( $(awk '/MemTotal/ {print $2}' /proc/meminfo) * 1024 ))")?;
+    let may = number(&format!("cat {base}/tenants/memory.max"))?;
+    // A tenth is the reserve, and a quarter may be cell-inits'.
+    let share = may as f64 / memory as f64;
+    ensure!((0.6..0.7).contains(&share), "memory: {may} of {memory}");
+    let processes = number(
+        "for file in pid_max threads-max; do cat /proc/sys/kernel/$file; done | sort -n | head -1",
+    )?;
+    let may = number(&format!("cat {base}/tenants/pids.max"))?;
+    ensure!(
+        may == processes - processes / 10,
+        "pids: {may} of {processes}"
+    );
+    for own in ["_init", "_daemon"] {
+        let weight = number(&format!("cat {base}/{own}/cpu.weight"))?;
+        ensure!(weight == 1000, "{own} has the weight {weight}");
+    }
+    // Administrators are beside all tenants, with what the node keeps for them.
+    node.sh("aurae cell run told")?;
+    // The kernel takes whole pages.
+    for (file, most, page) in [
+        ("memory.max", memory - memory / 10, 4096),
+        ("pids.max", may, 0),
+    ] {
+        let bound = number(&format!("cat {base}/system/{file}"))?;
+        ensure!(
+            bound.abs_diff(most) <= page,
+            "system's {file}: {bound} and not {most}"
+        );
+    }
+    let group = node.sh("aurae inspect -o json told | grep '\"cgroup\"'")?;
+    ensure!(group.contains("aurae/system/told"), "{group}");
+    ensure!(
+        node.try_sh(&format!("test -e {base}/tenants/system"))?
+            .status
+            != 0
+    );
+    node.sh("aurae rm -rf told").map(drop)
 }
 
 fn fork_bombs(node: &mut Node) -> Result<()> {
@@ -169,6 +249,14 @@ fn fork_bombs(node: &mut Node) -> Result<()> {
     node.sh(full)?;
     let (used, limit) = quota(node, "red", "pids")?;
     ensure!(limit == 600 && used <= limit, "{used} of {limit}");
+    // Who is refused is told the quota. The bombs' own ends leave a few places first.
+    let named = "the tenant red uses 600 of its 600 of the quota pids; 1 more is too much";
+    let more = format!(
+        "for i in $(seq 60); do \
+        if ! aurae run --cell one --name more$i -d -- sleep 1000 >/dev/null 2>/tmp/said; \
+        then grep -q '{named}' /tmp/said && exit 0; fi; done; cat /tmp/said; exit 1"
+    );
+    of(node, "red", &more)?;
     // The other tenant and the administrator start what they like.
     of(
         node,
@@ -185,6 +273,46 @@ fn fork_bombs(node: &mut Node) -> Result<()> {
     )?;
     of(node, "red", "aurae rm -rf one two")?;
     of(node, "blue", "aurae rm -rf web").map(drop)
+}
+
+/// Each of three tenants may have four in ten processes, and together nine: nothing can be started
+/// by any of them. The machine takes fewer than it would, since each needs memory, too.
+fn all_processes(node: &mut Node) -> Result<()> {
+    people(node)?;
+    let most = node.sh("cat /proc/sys/kernel/threads-max")?;
+    node.sh("echo 2500 > /proc/sys/kernel/threads-max && aurae node reload")?;
+    let all = "/sys/fs/cgroup/aurae/tenants";
+    for tenant in ["red", "blue", "green"] {
+        node.sh(&format!(
+            "aurae --tenant {tenant} cell run bomb && \
+             aurae --tenant {tenant} run --cell bomb -d -- sh -c '{BOMB}'"
+        ))?;
+    }
+    // A shell that can't fork ends, and what it has started stays.
+    node.sh(&format!(
+        "test $(cat {all}/pids.max) = 2250 || exit 1; for i in $(seq 400); do \
+         test $(cat {all}/pids.current) -ge 2240 && exit 0; busybox usleep 200000; done; \
+         cat {all}/*/pids.current; exit 1"
+    ))?;
+    let refused = node.try_sh("aurae --tenant green run --name late --cell bomb --rm -- true")?;
+    for round in 0..5 {
+        node.sh("aurae run --rm -- true")?;
+        node.sh(&format!(
+            "aurae cell run mine{round} && aurae rm -rf mine{round}"
+        ))?;
+    }
+    // Init has a daemon in the place of a dead one, too.
+    node.sh(DIE)?;
+    node.sh("aurae run --rm -- true")?;
+    for tenant in ["red", "blue", "green"] {
+        node.sh(&format!("aurae --tenant {tenant} rm -rf bomb"))?;
+    }
+    node.sh(&format!(
+        "echo {} > /proc/sys/kernel/threads-max && aurae node reload",
+        most.trim()
+    ))?;
+    ensure!(refused.status != 0, "a tenant has started one more");
+    Ok(())
 }
 
 fn full_memory(node: &mut Node) -> Result<()> {

@@ -3,7 +3,7 @@
 
 use std::process::{Command, ExitCode};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use testkit::exec;
@@ -14,8 +14,32 @@ use crate::{build, demo, test};
 /// from elsewhere, so it is a check of its own: `cargo deny check advisories`.
 const DENY: [&str; 5] = ["deny", "check", "bans", "licenses", "sources"];
 
+/// How long all of it should take on a machine of two processors: where it takes longer, something
+/// in it has become too slow.
+const BOUND: Duration = Duration::from_secs(40 * 60);
+
 /// Runs the command.
 pub(crate) fn run() -> Result<ExitCode> {
+    let started = Instant::now();
+    let done = steps();
+    println!("{}", sum(started.elapsed()));
+    done
+}
+
+/// How long all took, and whether that is too long. No failure: machines differ.
+fn sum(took: Duration) -> String {
+    let seconds = took.as_secs();
+    let words = format!("ci: all: {} min {:02} s", seconds / 60, seconds % 60);
+    match took > BOUND {
+        true => format!(
+            "{words}: WARNING: more than {} min; the lines above say which step took them",
+            BOUND.as_secs() / 60
+        ),
+        false => words,
+    }
+}
+
+fn steps() -> Result<ExitCode> {
     step("formatting", &["fmt", "--all", "--check"])?;
     step(
         "house rules, and the edges between crates",
@@ -81,4 +105,17 @@ fn deny() -> Result<()> {
         ours
     };
     exec::run(Command::new(program).current_dir(build::root()?).args(DENY))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_takes_too_long_is_said_at_the_end() {
+        assert_eq!(sum(Duration::from_secs(61)), "ci: all: 1 min 01 s");
+        assert_eq!(sum(BOUND), "ci: all: 40 min 00 s");
+        let late = sum(BOUND + Duration::from_secs(1));
+        assert!(late.contains("WARNING: more than 40 min"), "{late}");
+    }
 }

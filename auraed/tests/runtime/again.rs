@@ -9,10 +9,11 @@ use model::cell;
 use model::executable as exe;
 use model::exit::How;
 use model::lifecycle::State;
+use testkit::until;
 
 use crate::client::{Answer, Ask, Client, draft, executable, run};
 use crate::host::Node;
-use crate::stories::{sh, wait_until};
+use crate::stories::sh;
 
 /// Clients at a time, each with a name of its own.
 const CLIENTS: usize = 4;
@@ -71,10 +72,10 @@ pub(crate) fn an_own_cell_goes_with_its_executable(name: &str) {
         let ended = executable(daemon.ask(own("solo/solo", &["/bin/true"], false, true)));
         assert_eq!(ended.exit.unwrap().how, How::Code(0));
     }
-    wait_until("the cell goes", || {
+    until("the cell goes", || {
         !node.cgroup().join("acme/solo").exists()
     });
-    wait_until("only the record stays", || daemon.list().len() == 1);
+    until("only the record stays", || daemon.list().len() == 1);
     assert_eq!(daemon.get("solo/solo").state(), State::Exited);
 }
 
@@ -83,7 +84,7 @@ pub(crate) fn what_removes_itself_is_gone_but_its_end_was_told(name: &str) {
     let mut daemon = node.client();
     let ended = executable(daemon.ask(own("solo/solo", &sh("exit 9"), true, true)));
     assert_eq!(ended.exit.unwrap().how, How::Code(9));
-    wait_until("nothing stays", || daemon.list().is_empty());
+    until("nothing stays", || daemon.list().is_empty());
 }
 
 /// Each way of being told: by the run itself, of one that removes itself, by a wait, by a stop.
@@ -170,7 +171,7 @@ pub(crate) fn a_name_that_does_not_get_free_is_refused_in_time(name: &str) {
     }));
     let uid = deaf.meta.uid;
     // A stop that comes before would end it.
-    wait_until("it ignores the stop", || daemon.log(uid) == "deaf\n");
+    until("it ignores the stop", || daemon.log(uid) == "deaf\n");
     daemon.stop("solo/solo", None);
     let asked = Instant::now();
     let answer = daemon.ask(own("solo/solo", &["/bin/true"], false, true));

@@ -13,10 +13,11 @@ use kernel::signal::Signal;
 use model::exit::How;
 use model::name::Uid;
 use model::status::Object;
+use testkit::until;
 
 use crate::client::{Answer, Ask, Client, executable, run};
 use crate::host::Node;
-use crate::stories::{sh, wait_until};
+use crate::stories::sh;
 
 const CELLS: [&str; 3] = ["web", "db", "job"];
 /// The longest that is waited before a kill, in microseconds.
@@ -227,7 +228,7 @@ impl Chaos {
                     .unwrap();
             }
         }
-        wait_until("only the cells run", || {
+        until("only the cells run", || {
             daemon
                 .list()
                 .iter()

@@ -5,9 +5,10 @@
 use std::path::Path;
 
 use model::lifecycle::State;
+use testkit::until;
 
 use crate::host::Node;
-use crate::stories::{sh, wait_until};
+use crate::stories::sh;
 
 /// The group that the init of a cell is in.
 fn group_of_init(node: &Node, path: &str) -> String {
@@ -74,6 +75,6 @@ pub(crate) fn an_ordered_end_leaves_no_group_of_a_tenant(name: &str) {
     drop(daemon);
     assert!(node.cgroup().join("acme/web").exists());
     node.end_in_order();
-    wait_until("the groups are gone", || empty(node.cgroup()));
+    until("the groups are gone", || empty(node.cgroup()));
     assert!(empty(&node.base().join("_inits")));
 }

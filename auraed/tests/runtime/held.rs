@@ -14,11 +14,12 @@ use init::protocol::{CellEvent, CellRequest, Failure, MAX_PACKET, Step};
 use kernel::seqpacket;
 use model::lifecycle::State;
 use rustix::io::Errno;
+use testkit::until;
 
 use crate::client::{Answer, Ask, refusal, run};
 use crate::host::Node;
 use crate::liars::{Liar, say};
-use crate::stories::{sh, wait_until};
+use crate::stories::sh;
 
 /// How long these daemons wait for a cell-init.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -179,7 +180,7 @@ pub(crate) fn a_start_that_takes_too_long_is_given_up_alone(name: &str) {
     assert_eq!(daemon.get("web").state(), State::Running);
     // Its name is free once its processes have died, and nothing of it is in the way of the cell's
     // end.
-    wait_until("its name is free", || {
+    until("its name is free", || {
         let again = daemon.ask(run("web/slow", &["/bin/sleep", "1000"], false));
         matches!(again, Answer::Object(_))
     });

@@ -7,10 +7,11 @@ use kernel::signal::Signal;
 use model::exit::How;
 use model::lifecycle::State;
 use model::status::Object;
+use testkit::until;
 
 use crate::client::{Ask, executable, refusal, run};
 use crate::host::Node;
-use crate::stories::{deaf, sh, wait_until};
+use crate::stories::{deaf, sh};
 
 /// A view as two daemons should agree on it: revisions are each daemon's own.
 fn view(mut objects: Vec<Object>) -> Vec<Object> {
@@ -67,11 +68,11 @@ pub(crate) fn a_stop_goes_on_under_the_next_daemon(name: &str) {
             grace_ms: Some(10_000),
         })
     });
-    wait_until("it is stopping", || {
+    until("it is stopping", || {
         daemon.get("web/deaf").state() == State::Stopping
     });
     // The state is published when the intent is on its way to the record; the signal goes after.
-    wait_until("it has heard", || daemon.log(uid) == "ready\nheard\n");
+    until("it has heard", || daemon.log(uid) == "ready\nheard\n");
     node.kill_daemon();
     assert!(
         asked.join().unwrap().is_err(),
@@ -158,8 +159,8 @@ pub(crate) fn a_silent_cell_init_delays_no_other_cell(name: &str) {
     // One answers at last, the other dies.
     kernel::pidfd::send_signal(&stopped[0], Signal::CONT).unwrap();
     kernel::pidfd::send_signal(&stopped[1], Signal::KILL).unwrap();
-    wait_until("it has answered", || !is_silent(&daemon.get("mute/in")));
-    wait_until("it has ended", || {
+    until("it has answered", || !is_silent(&daemon.get("mute/in")));
+    until("it has ended", || {
         daemon.get("dead").state() == State::Failed
     });
     let is_left = |object: &Object| {
@@ -173,7 +174,7 @@ pub(crate) fn a_silent_cell_init_delays_no_other_cell(name: &str) {
     let ended = daemon.run("mute/in/x", &["/bin/true"]);
     assert_eq!(ended.exit.unwrap().how, How::Code(0));
     let group = node.cgroup().join("acme/dead");
-    wait_until("the dead one's group is gone", || !group.exists());
+    until("the dead one's group is gone", || !group.exists());
 }
 
 /// A daemon that finds many cells has a view at once.

@@ -12,10 +12,10 @@ use kernel::seqpacket::{self, Mode};
 use model::exit::How;
 use model::name::Uid;
 use model::status::Object;
+use testkit::until;
 
 use crate::client::{Answer, Client, refusal};
 use crate::host::Node;
-use crate::stories::wait_until;
 
 /// What an init says at first: its welcome and its workloads, with their descriptors.
 pub(crate) type Words = Vec<(CellEvent, Vec<OwnedFd>)>;
@@ -287,14 +287,14 @@ pub(crate) fn a_lying_cell_init_harms_no_other_cell(name: &str) {
         assert_eq!(pid(before), pid(after));
     }
     for (name, _) in LIES {
-        wait_until(&format!("{name} is ended"), || {
+        until(&format!("{name} is ended"), || {
             ended(&mut node.client(), name)
         });
         assert!(!node.cgroup().join("acme").join(name).exists(), "{name}");
     }
     for (name, ends, _) in SLANDERS {
         let is_over = || ended(&mut node.client(), name) == ends;
-        wait_until(&format!("{name} is ended: {ends}"), is_over);
+        until(&format!("{name} is ended: {ends}"), is_over);
     }
     // Their names are free again.
     for (name, _) in LIES {
@@ -336,7 +336,7 @@ pub(crate) fn a_start_with_another_cells_process_ends_the_cell(name: &str) {
     let (reason, _) = refusal(daemon.try_ask(&ask).unwrap());
     assert!(!reason.is_empty());
     let _kept = liar.join().unwrap();
-    wait_until("the cell is ended", || ended(&mut node.client(), "liar"));
+    until("the cell is ended", || ended(&mut node.client(), "liar"));
     assert!(daemon.list().iter().all(|object| pid(object) != Some(1)));
     assert_eq!(daemon.get("honest").meta().uid, honest);
     assert_eq!(pid(&daemon.get("honest/job")), pid(&before));

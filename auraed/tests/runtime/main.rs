@@ -16,6 +16,7 @@
 )]
 
 mod again;
+mod aged;
 mod chaos;
 mod client;
 mod groups;

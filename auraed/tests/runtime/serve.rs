@@ -55,6 +55,10 @@ async fn serve(dir: &Path, fd: std::os::fd::OwnedFd) {
         settings.init_timeout = Duration::from_millis(timeout.parse().unwrap());
         settings.ending_timeout = settings.init_timeout;
     }
+    if let Ok(age) = std::fs::read_to_string(dir.join("finished_age")) {
+        settings.bounds.finished_age = Duration::from_millis(age.parse().unwrap());
+        settings.ageing = Duration::from_millis(100);
+    }
     let logs = Logs::start(&dir.join("state/logs"), LogsConfig::default()).unwrap();
     // Bounds of nothing: the stories of quotas are the API's.
     let capacity = model::quota::Capacity {

@@ -11,10 +11,10 @@ use model::lifecycle::State;
 use model::name::Uid;
 use runtime::ports::Archive;
 use store::{Finished, Store};
+use testkit::until;
 
 use crate::client::{Answer, Ask, Client, refusal};
 use crate::host::Node;
-use crate::stories::wait_until;
 
 /// How long a slow one takes.
 const SLOW: Duration = Duration::from_millis(400);
@@ -85,7 +85,7 @@ pub(crate) fn what_is_removed_while_it_is_stored_stays_removed(name: &str) {
     set(node.dir(), "slow");
     let init = kernel::pidfd::open(cell.pid.unwrap().try_into().unwrap()).unwrap();
     kernel::pidfd::send_signal(&init, kernel::signal::Signal::KILL).unwrap();
-    wait_until("the cell has ended", || {
+    until("the cell has ended", || {
         daemon.get("web").state() == State::Failed
     });
     assert!(matches!(daemon.ask(remove("web")), Answer::Removed(1)));
@@ -106,11 +106,11 @@ pub(crate) fn what_is_removed_before_it_could_be_stored_stays_removed(name: &str
     assert!(matches!(daemon.ask(remove("web/gone")), Answer::Removed(1)));
     // What no caller wants to know any more waits for no store.
     let leaf = node.cgroup().join("acme/web/gone");
-    wait_until("it has left its cell", || !leaf.exists());
+    until("it has left its cell", || !leaf.exists());
     std::fs::remove_file(node.dir().join("broken")).unwrap();
     // Its leaf goes when its end is stored.
     let leaf = node.cgroup().join("acme/web/kept");
-    wait_until("the leaf is gone", || !leaf.exists());
+    until("the leaf is gone", || !leaf.exists());
     node.kill_daemon();
     let left = node.client().list();
     let left: Vec<_> = left.iter().map(|o| o.meta().path.to_string()).collect();

@@ -10,10 +10,11 @@ use model::name::Uid;
 use model::status::Object;
 use model::{cell, executable as exe};
 use testkit::stories::Told;
+use testkit::until;
 
 use crate::client::{Answer, Ask, Client, draft, executable, refusal, run};
 use crate::host::Node;
-use crate::{again, chaos, groups, held, killed, liars, slow, updates};
+use crate::{again, aged, chaos, groups, held, killed, liars, slow, updates};
 
 type Story = fn(&str);
 
@@ -46,6 +47,7 @@ const STORIES: &[(&str, Story)] = &[
     ("freeze", freezing_holds_everything_and_spares_inits),
     ("watch", a_watcher_sees_everything_and_resumes),
     ("signal", signals_reach_the_main_process_or_all),
+    ("aged", aged::a_finished_record_goes_when_it_is_too_old),
     ("remove", removing_is_refused_where_it_would_lose_something),
     ("attach", who_attaches_types_reads_all_and_is_told_the_end),
     ("terminal", a_terminal_is_one),
@@ -96,10 +98,7 @@ const STORIES: &[(&str, Story)] = &[
 
 /// Tells those that were asked for; all without a name.
 pub(crate) fn tell() -> ExitCode {
-    let root = || match rustix::process::geteuid().is_root() {
-        true => Ok(()),
-        false => Err("the stories need root"),
-    };
+    let root = || testkit::stories::by_root("the stories need root");
     testkit::stories::run(STORIES, root, |name, story| Told::by(|| story(name)))
 }
 
@@ -227,7 +226,7 @@ fn who_ignores_the_stop_signal_is_killed_after_its_grace(name: &str) {
 pub(crate) fn deaf(daemon: &mut Client) -> Uid {
     let script = sh("trap 'echo heard' TERM; echo ready; while :; do sleep 0.05; done");
     let job = daemon.start("web/deaf", &script).meta.uid;
-    wait_until("it is ready", || daemon.log(job) == "ready\n");
+    until("it is ready", || daemon.log(job) == "ready\n");
     job
 }
 
@@ -310,7 +309,7 @@ fn ticks(daemon: &mut Client, uid: Uid) -> usize {
 /// The ticks of both once no more come: output is stored a moment after it was written.
 fn settled(daemon: &mut Client, jobs: [Uid; 2]) -> [usize; 2] {
     let mut last = jobs.map(|uid| ticks(daemon, uid));
-    wait_until("no more ticks come", || {
+    until("no more ticks come", || {
         std::thread::sleep(Duration::from_millis(200));
         let now = jobs.map(|uid| ticks(daemon, uid));
         std::mem::replace(&mut last, now) == now
@@ -352,7 +351,7 @@ fn freezing_holds_everything_and_spares_inits(name: &str) {
         path: "a".into(),
         frozen: false,
     });
-    wait_until("both go on", || {
+    until("both go on", || {
         ticks(&mut daemon, outer) > before[0] && ticks(&mut daemon, inner) > before[1]
     });
     assert_eq!(daemon.get("a/b").state(), State::Running);
@@ -425,7 +424,7 @@ fn signals_reach_the_main_process_or_all(name: &str) {
     daemon.cell("web");
     let script = "trap 'echo got; exit 5' USR1; echo up; while :; do sleep 0.05; done";
     let uid = daemon.start("web/job", &sh(script)).meta.uid;
-    wait_until("it is up", || daemon.log(uid) == "up\n");
+    until("it is up", || daemon.log(uid) == "up\n");
     let signal = |all| Ask::Signal {
         path: "web/job".into(),
         signal: "SIGUSR1".into(),
@@ -571,7 +570,7 @@ fn a_cell_whose_init_dies_fails_with_all_in_it(name: &str) {
     }));
     assert_eq!(ended.state, State::Failed);
     assert_eq!(ended.exit.unwrap().how, How::Unknown, "never invented");
-    wait_until("the cell failed", || {
+    until("the cell failed", || {
         daemon.get("web").state() == State::Failed
     });
     assert!(!node.cgroup().join("acme/web").exists());
@@ -742,13 +741,4 @@ fn mounts_are_what_was_asked_for_and_change_live(name: &str) {
         How::Code(0),
         "a mount can be taken back"
     );
-}
-
-/// Waits, at most 60 s, until it is so.
-pub(crate) fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !so() {
-        assert!(Instant::now() < deadline, "not within 60 s: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }

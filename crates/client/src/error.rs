@@ -196,10 +196,19 @@ fn start_hint(first: &str) -> &'static str {
             "start the daemon (systemctl start auraed), or name another node with --node; \
              `aurae config get-contexts` lists those that are configured"
         }
+        "auraed" => {
+            "PID 1 of this machine is auraed, and the daemon comes back by itself: try again in a \
+             moment, or name another node with --node; `aurae config get-contexts` lists those \
+             that are configured"
+        }
+        // Whose link that is can't be told by everybody.
+        "init" => {
+            "start the daemon (auraed &; where PID 1 is auraed it comes back by itself), or name \
+             another node with --node; `aurae config get-contexts` lists those that are configured"
+        }
         _ => {
-            "start the daemon (auraed &; as PID 1 it comes back by itself, in a moment), or name \
-             another node with --node; `aurae config get-contexts` lists those that are \
-             configured"
+            "start the daemon (auraed &), or name another node with --node; `aurae config \
+             get-contexts` lists those that are configured"
         }
     }
 }
@@ -211,10 +220,20 @@ mod tests {
     #[test]
     fn systemctl_is_hinted_at_where_systemd_is_pid_1() {
         assert!(start_hint("systemd\n").contains("systemctl start auraed"));
-        for first in ["auraed\n", "aurae-init\n", "sh\n", ""] {
+        for first in ["sh\n", "openrc-init\n", "init\n", ""] {
             let hint = start_hint(first);
             assert!(!hint.contains("systemctl"), "{first:?}: {hint}");
             assert!(hint.contains("auraed &"), "{first:?}: {hint}");
         }
+    }
+
+    #[test]
+    fn where_auraed_is_pid_1_its_daemon_is_waited_for_and_not_started() {
+        let hint = start_hint("auraed\n");
+        assert!(hint.contains("comes back by itself: try again"), "{hint}");
+        for other in ["auraed &", "systemctl", "start the daemon"] {
+            assert!(!hint.contains(other), "{hint}");
+        }
+        assert!(start_hint("init\n").contains("comes back by itself"));
     }
 }

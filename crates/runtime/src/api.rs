@@ -50,7 +50,8 @@ impl Runtime {
     pub async fn get(&self, permit: Permit, target: &ObjectRef) -> Result<Arc<Object>, Error> {
         permit.demand_tenant(&target.tenant)?;
         let object = self.shared.index.get(target)?;
-        let whole = self.shared.whole(&object).await?;
+        let whose = &permit.user().tenant;
+        let whole = self.shared.whole_for(whose, &object).await?;
         Ok(self.present(&whole))
     }
 
@@ -62,7 +63,7 @@ impl Runtime {
         permit.demand_scope(&query.filter.scope)?;
         let index = &self.shared.index;
         let page = index.list(query, &|object| shows(permit, object))?;
-        self.whole_page(page).await
+        self.whole_page(&permit.user().tenant, page).await
     }
 
     /// A snapshot and then every change.
@@ -100,7 +101,7 @@ impl Runtime {
     /// `NOT_FOUND`, `WRONG_STATE` where it has ended.
     pub async fn signal(&self, permit: Permit, request: SendSignal) -> Result<Arc<Object>, Error> {
         permit.demand_tenant(&request.target.tenant)?;
-        if request.signal == Signal::KILL {
+        if request.signal.is_stop() {
             let target = &request.target;
             permit.demand(&target.tenant, &Effect::on(STOP, &target.path))?;
         }

@@ -243,8 +243,8 @@ pub(crate) fn conditions(spec: &CellSpec, group: &Cgroup) -> Vec<Condition> {
     if spec.container.is_none() || group.has_device_rules().is_ok_and(|has| has) {
         return Vec::new();
     }
-    let message = "the node may have no rules of devices (eBPF): only the mounts' flags keep \
-                   devices from this container";
+    let message = "the kernel doesn't allow device rules (eBPF) here: only nodev mounts restrict \
+                   devices in this container";
     vec![crate::cell::executable::condition(
         NO_RULES,
         "NoRules",

@@ -105,12 +105,12 @@ impl Extras {
             if let Stream::Descriptor(name) = stream
                 && !all().any(|given| given.name == *name)
             {
-                let problem = format!("names the descriptor {name:?}, which did not come along");
+                let problem = format!("names the descriptor {name:?}, which was not passed");
                 return Err(Error::invalid(
                     format!("executable.spec.streams.{field}.path"),
                     problem,
                 )
-                .hint("name a file; only the node's own services pass descriptors"));
+                .hint("redirect the stream to a file: clients can't pass descriptors"));
             }
         }
         Ok(())

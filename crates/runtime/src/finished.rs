@@ -8,14 +8,18 @@
 //!  Get, List, Watch, Wait ── index: summary ── fetch ──> archive ──> Object
 //! ```
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use model::cell;
 use model::error::Error;
 use model::executable;
-use model::name::Uid;
+use model::name::{Tenant, Uid};
+use model::request::{Filter, ListQuery, Scope};
+use model::selector::Selector;
 use model::status::Object;
+use store::Finished;
+use tenants::Turns;
 
 use super::index::list::Page;
 use super::ports::Archive;
@@ -24,8 +28,13 @@ use super::{Runtime, Shared};
 
 /// Records fetched at once.
 const BATCH: usize = 32;
+/// Reads that the store has at the same time: one that is done, and one that is next. Its thread
+/// takes them in the order in which they come, so the others wait in line, by tenant.
+const AT_THE_STORE: usize = 2;
 /// Records of one page, in bytes; the page ends before one more. A message of the API holds 4 MiB.
 const PAGE_BYTES: usize = 3 << 20;
+/// Objects that are looked at without another one's turn at the index.
+const PAGE: usize = 1000;
 
 /// The object without what it was asked to be. `None` where that would not make it smaller.
 pub(crate) fn summary(object: &Object) -> Option<Object> {
@@ -80,23 +89,60 @@ fn whole(summary: &Object, archived: Object) -> Object {
     object
 }
 
+/// The readers' way to the archive, in turns by tenant: one with a thousand open lists has another
+/// one's `inspect` wait for one of them.
+pub(crate) struct Reads(Turns);
+
+impl Default for Reads {
+    fn default() -> Self {
+        Self(Turns::new(AT_THE_STORE))
+    }
+}
+
+impl Reads {
+    async fn get(
+        &self,
+        archive: &dyn Archive,
+        whose: &Tenant,
+        uids: Vec<Uid>,
+    ) -> Result<Vec<Finished>, Error> {
+        self.0.run(whose, archive.get(uids)).await?
+    }
+}
+
 impl Shared {
-    /// The object itself, or the whole of what is a summary in memory.
+    /// The object itself, or the whole of what is a summary in memory; in a turn of its tenant.
     ///
     /// # Errors
     /// `NOT_FOUND` where its record was removed meanwhile; the store can't be read.
     pub(crate) async fn whole(&self, object: &Arc<Object>) -> Result<Arc<Object>, Error> {
+        self.whole_for(&object.meta().tenant, object).await
+    }
+
+    /// The same in a turn of the caller's tenant.
+    ///
+    /// # Errors
+    /// As of [`Shared::whole`].
+    pub(crate) async fn whole_for(
+        &self,
+        whose: &Tenant,
+        object: &Arc<Object>,
+    ) -> Result<Arc<Object>, Error> {
         if !is_summary(object) {
             return Ok(object.clone());
         }
-        let (mut found, _) = self.fetch(vec![object.meta().uid]).await?;
+        let (mut found, _) = self.fetch(whose, vec![object.meta().uid]).await?;
         let archived = found.remove(&object.meta().uid);
         let archived = archived.ok_or_else(|| object.meta().to_ref().not_found())?;
         Ok(Arc::new(whole(object, archived)))
     }
 
-    async fn fetch(&self, uids: Vec<Uid>) -> Result<(HashMap<Uid, Object>, usize), Error> {
-        let records = self.archive.get(uids).await?;
+    async fn fetch(
+        &self,
+        whose: &Tenant,
+        uids: Vec<Uid>,
+    ) -> Result<(HashMap<Uid, Object>, usize), Error> {
+        let records = self.reads.get(&self.archive, whose, uids).await?;
         let bytes = records.iter().map(|finished| finished.record.len()).sum();
         let parsed = records.into_iter().filter_map(|finished| {
             let archived = serde_json::from_slice::<Archived>(&finished.record);
@@ -115,11 +161,12 @@ impl Shared {
 }
 
 impl Runtime {
-    /// The objects of a page as they are to be shown. It ends early where they are large.
+    /// The objects of a page as they are to be shown, in turns of the caller's tenant. It ends
+    /// early where they are large.
     ///
     /// # Errors
     /// The store can't be read.
-    pub(super) async fn whole_page(&self, mut page: Page) -> Result<Page, Error> {
+    pub(super) async fn whole_page(&self, whose: &Tenant, mut page: Page) -> Result<Page, Error> {
         let objects = std::mem::take(&mut page.objects);
         let mut bytes = 0;
         for some in objects.chunks(BATCH) {
@@ -131,7 +178,7 @@ impl Runtime {
             let uids: Vec<Uid> = summaries.map(|object| object.meta().uid).collect();
             let mut found = HashMap::new();
             if !uids.is_empty() {
-                let (fetched, more) = self.shared.fetch(uids).await?;
+                let (fetched, more) = self.shared.fetch(whose, uids).await?;
                 found = fetched;
                 bytes += more;
             }
@@ -145,5 +192,134 @@ impl Runtime {
             }
         }
         Ok(page)
+    }
+
+    /// Forgets every finished object of a tenant that is being removed, with its stored record,
+    /// also where no daemon can read that, and the changes that watchers are told. When it answers,
+    /// no later daemon finds them; their logs, which nothing leads to any more, are the caller's to
+    /// remove.
+    ///
+    /// # Errors
+    /// The store's. Nothing was forgotten then.
+    pub async fn forget_finished(&self, tenant: &Tenant) -> Result<(), Error> {
+        let shared = &self.shared;
+        let mut gone = Vec::new();
+        for uid in self.finished_of(tenant)? {
+            gone.extend(shared.index.remove(uid));
+        }
+        let stored = shared.archive.before(i64::MAX).into_iter();
+        let stored = stored.filter(|(of, _)| of == tenant).map(|(_, uid)| uid);
+        let mut uids: BTreeSet<Uid> = stored.collect();
+        uids.extend(gone.iter().map(|object| object.meta().uid));
+        if let Err(error) = shared.archive.remove(uids.into_iter().collect()).await {
+            for object in gone {
+                shared.index.publish_known(Object::clone(&object));
+            }
+            return Err(error);
+        }
+        shared.index.drop_changes(tenant);
+        Ok(())
+    }
+
+    fn finished_of(&self, tenant: &Tenant) -> Result<Vec<Uid>, Error> {
+        let mut list = ListQuery {
+            filter: Filter {
+                scope: Scope::Tenant(tenant.clone()),
+                selector: Selector::default(),
+                kinds: BTreeSet::new(),
+                below: None,
+            },
+            running_only: false,
+            failed_within: None,
+            page_size: PAGE,
+            page_token: None,
+        };
+        let mut found = Vec::new();
+        loop {
+            let page = self.shared.index.list(&list, &|_| true)?;
+            let ended = page.objects.iter().filter(|it| it.state().is_final());
+            found.extend(ended.map(|object| object.meta().uid));
+            if page.next_page_token.is_none() {
+                return Ok(found);
+            }
+            list.page_token = page.next_page_token;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use futures_util::future::BoxFuture;
+
+    use super::*;
+
+    /// A store whose thread takes a moment for each read.
+    #[derive(Clone, Default)]
+    struct Slow {
+        thread: Arc<tokio::sync::Mutex<()>>,
+        queued: Arc<AtomicUsize>,
+        most: Arc<AtomicUsize>,
+        done: Arc<AtomicUsize>,
+    }
+
+    impl Archive for Slow {
+        fn put(&self, _: Finished) -> BoxFuture<'static, Result<(), Error>> {
+            Box::pin(async { Ok(()) })
+        }
+
+        fn remove(&self, _: Vec<Uid>) -> BoxFuture<'static, Result<(), Error>> {
+            Box::pin(async { Ok(()) })
+        }
+
+        fn get(&self, _: Vec<Uid>) -> BoxFuture<'static, Result<Vec<Finished>, Error>> {
+            let this = self.clone();
+            // What the store has queued is done, whoever waits for it.
+            let read = async move {
+                let queued = this.queued.fetch_add(1, Ordering::Relaxed) + 1;
+                this.most.fetch_max(queued, Ordering::Relaxed);
+                let reading = this.thread.lock().await;
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                this.done.fetch_add(1, Ordering::Relaxed);
+                this.queued.fetch_sub(1, Ordering::Relaxed);
+                drop(reading);
+            };
+            Box::pin(async move {
+                tokio::spawn(read).await.unwrap();
+                Ok(Vec::new())
+            })
+        }
+
+        fn load(&self, _: Option<Uid>) -> BoxFuture<'static, Result<Vec<Finished>, Error>> {
+            Box::pin(async { Ok(Vec::new()) })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_thousand_reads_of_one_tenant_have_another_one_wait_for_a_few() {
+        let (archive, reads) = (Slow::default(), Arc::new(Reads::default()));
+        let read = |who: &str| {
+            let (archive, reads, who) = (archive.clone(), reads.clone(), who.parse().unwrap());
+            tokio::spawn(async move { reads.get(&archive, &who, vec![Uid([7; 16])]).await })
+        };
+        let flood: Vec<_> = (0..1000).map(|_| read("eve")).collect();
+        tokio::task::yield_now().await;
+        for _ in 0..5 {
+            let before = archive.done.load(Ordering::Relaxed);
+            read("bob").await.unwrap().unwrap();
+            let meanwhile = archive.done.load(Ordering::Relaxed) - before;
+            assert!(meanwhile <= 8, "{meanwhile} before bob's");
+        }
+        // Callers that go away leave no queue behind them, either.
+        flood.iter().for_each(|one| one.abort());
+        for _ in 0..100 {
+            let gone = read("eve");
+            tokio::task::yield_now().await;
+            gone.abort();
+        }
+        read("bob").await.unwrap().unwrap();
+        assert!(archive.most.load(Ordering::Relaxed) <= AT_THE_STORE);
     }
 }

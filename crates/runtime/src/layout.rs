@@ -15,7 +15,8 @@ use super::record::CellRecord;
 
 /// Where the cgroup of a cell is.
 pub(crate) fn group_path(shared: &Shared, key: &Key) -> PathBuf {
-    shared.root.path().join(key.below())
+    let around = shared.around(key.tenant.as_str());
+    around.path().join(key.below())
 }
 
 /// Where the socket of a cell is.

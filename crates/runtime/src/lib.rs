@@ -69,6 +69,7 @@ pub use init::protocol::{PowerMode, sandbox};
 pub use link::node::{FIRST_PART, InitState, KeptDescriptor, NodeInit, NodeInitError};
 pub use observed::{Measured, Objects};
 pub use settings::{Bounds, Settings};
+pub use tenant::inits::memory_of_cells;
 
 use attached::Attachments;
 use index::Index;
@@ -113,6 +114,8 @@ pub(crate) struct Shared {
     pub(crate) node: NodeInit,
     pub(crate) logs: Arc<dyn Logs>,
     pub(crate) archive: tally::Tally,
+    /// Whose turn it is to read there.
+    pub(crate) reads: finished::Reads,
     /// Who may have how much.
     pub(crate) tenants: Tenants,
     /// Cells that are being created.
@@ -134,6 +137,8 @@ pub(crate) struct Shared {
     pub(crate) controllers: Vec<String>,
     /// Below it are the tenants.
     pub(crate) root: Cgroup,
+    /// And beside it the administrators' own.
+    pub(crate) beside: Option<tenant::place::Beside>,
     /// Below it are the inits of tenants, where node-init has made it.
     pub(crate) inits: Option<Cgroup>,
     /// What the kernel calls the tenants' group.

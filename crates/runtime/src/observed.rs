@@ -92,11 +92,7 @@ impl Runtime {
     /// The object that a process belongs to, by its cgroup as `/proc/PID/cgroup` has it: the
     /// innermost cell or executable. `None`: it belongs to none.
     pub fn object_of_group(&self, group: &Path) -> Option<Arc<Object>> {
-        let root = self.shared.root.path();
-        // The root is named from the mount point on there, and from `/` here.
-        let mut prefixes = group.ancestors().filter_map(|it| it.strip_prefix("/").ok());
-        let prefix = prefixes.find(|it| !it.as_os_str().is_empty() && root.ends_with(it))?;
-        let below = group.strip_prefix("/").ok()?.strip_prefix(prefix).ok()?;
+        let below = self.shared.behind_tenants_of_process(group)?;
         let mut words = below.iter().filter_map(|it| it.to_str());
         let tenant: Tenant = words.next()?.parse().ok()?;
         // A leaf may have its run's uid behind a dot; other groups in a cell are its own.

@@ -63,8 +63,13 @@ pub(crate) fn check_place(permit: &Permit, top: Option<&Object>) -> Result<(), E
                 && is_the_nodes(&cell.spec) =>
         {
             let path = &cell.meta.path;
-            let what = format!("what is in the cell {path} of the node's own namespaces");
-            Err(refused(&what, "ref.path"))
+            let problem = format!(
+                "the cell {path} shares the node's namespaces: only administrators may run or \
+                 change anything in it"
+            );
+            Err(Error::new(Reason::PermissionDenied, problem)
+                .field("ref.path")
+                .hint("use a cell that has its own namespaces"))
         }
         _ => Ok(()),
     }
@@ -208,7 +213,7 @@ fn refused(what: &str, field: &str) -> Error {
         format!("{what} is for administrators of the node"),
     )
     .field(field)
-    .hint("leave it out, or have an administrator make the cell in your tenant")
+    .hint("leave it out, or have an administrator create the cell in your tenant")
 }
 
 #[cfg(test)]

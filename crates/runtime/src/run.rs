@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use super::api::{joined, new_uid};
 use super::caller::{Callers, given_up};
 use super::cell::{CellHandle, Request, StartOrder};
-use super::effects::{MayReplace, RUN_CELL, RUN_EXECUTABLE};
+use super::effects::{MayReplace, REMOVE, RUN_CELL, RUN_EXECUTABLE};
 use super::extras::Extras;
 use super::index::requests::{Attempt, IdempotencyKey, Outcome};
 use super::index::{IdWish, Index, Key, Reservation, Taken};
@@ -60,6 +60,10 @@ impl Runtime {
         permit.demand(tenant, &Effect::on(RUN_EXECUTABLE, &request.path))?;
         privilege::check_executable(&permit, &request.spec)?;
         self.check_place(&permit, tenant, &request.path)?;
+        // What a subsystem of the node runs for itself leaves no record, on no user's word.
+        if request.spec.auto_remove && !permit.is_the_nodes() {
+            permit.demand(tenant, &Effect::on(REMOVE, &request.path))?;
+        }
         if let Some((spec, path)) = request.own_cell.as_ref().zip(request.path.parent()) {
             permit.demand(tenant, &Effect::on(RUN_CELL, &path))?;
             privilege::check_cell(&permit, &self.shared.settings, &path, spec)?;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use kernel::cgroup::{Cgroup, find};
 use kernel::signal::Signal;
 use model::error::{Error, Reason};
-use model::name::Tenant;
+use model::quota::ADMINISTRATORS;
 use model::resources::Resources;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::sync::watch;
@@ -37,6 +37,8 @@ pub struct Scopes {
     node: PathBuf,
     /// The group of all tenants.
     tenants: PathBuf,
+    /// The group of the administrators' tenant.
+    administrators: PathBuf,
     controllers: Vec<String>,
 }
 
@@ -71,10 +73,12 @@ impl Runtime {
             true => find::mount_point().map_err(failed)?,
             false => node.clone(),
         };
+        let administrators = self.shared.around(ADMINISTRATORS).path();
         Ok(Scopes {
             root,
             node,
             tenants,
+            administrators: administrators.join(ADMINISTRATORS),
             controllers: self.shared.controllers.clone(),
         })
     }
@@ -169,7 +173,7 @@ impl Scopes {
         if std::fs::read_link(format!("/proc/{pid}/exe")).is_err() {
             return refused("has gone, or is the kernel's");
         }
-        let units = self.tenants.join(Tenant::system().as_str()).join("system");
+        let units = self.administrators.join("system");
         let is_scope = at.strip_prefix(&self.root).is_ok_and(|below| {
             let top = below.iter().next().and_then(|it| it.to_str());
             top.is_some_and(|it| it.ends_with(".slice") || it.ends_with(".scope"))

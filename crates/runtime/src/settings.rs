@@ -27,6 +27,8 @@ pub struct Settings {
     /// How long the run of a cell waits for the cell of its name that is ending. An empty cell's
     /// init and cgroup have 15 s (`cell/ending.rs`).
     pub ending_timeout: Duration,
+    /// How often the age of finished records is looked at; their number is at every end.
+    pub ageing: Duration,
     /// Where an executable says nothing about its logs.
     pub logs: LogPolicy,
     /// Ports of the node that are its own services', whether these run or not: beside those below
@@ -67,6 +69,7 @@ impl Settings {
             bounds: Bounds::default(),
             init_timeout: Duration::from_secs(30),
             ending_timeout: Duration::from_secs(30),
+            ageing: Duration::from_secs(60),
             logs: LogPolicy::default(),
             reserved_ports: Vec::new(),
             open_networks: Vec::new(),

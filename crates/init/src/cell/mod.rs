@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The cell-init: the parent and record keeper of the executables of one cell.
+//! The cell-init: the parent of the executables of one cell; it keeps their records.
 //!
 //! A clone of the spawner without exec: it has the code of this binary, a few pages of memory of
 //! its own, and only the descriptors that it needs. One loop waits for the daemon's connections

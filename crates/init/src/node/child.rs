@@ -143,3 +143,16 @@ fn become_child(recipe: &Recipe<'_>, socket: &OwnedFd, parent: i32) -> Result<()
     signal::reset_dispositions()?;
     signal::set_mask(SignalSet::EMPTY).map(|_| ())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_before_restarts_grow_to_five_seconds_and_no_further() {
+        let mut back_off = BackOff::NEW;
+        let pauses: Vec<u128> = (0..12).map(|_| back_off.step().as_millis()).collect();
+        assert_eq!(pauses[..7], [0, 100, 200, 400, 800, 1600, 3200]);
+        assert_eq!(pauses[7..], [5000; 5]);
+    }
+}

@@ -26,6 +26,8 @@ use crate::protocol::{CLONERS, Role};
 pub(super) const INITS: &str = "_inits";
 /// The group of all tenants, as the daemon names it.
 const TENANTS: &str = "tenants";
+/// The group of the administrators' tenant, as the daemon names it: beside that of all others.
+const SYSTEM: &str = "system";
 /// The leaf of node-init and the spawner.
 pub(super) const INIT: &str = "_init";
 /// How often a group is emptied, where processes come into it meanwhile.
@@ -132,8 +134,9 @@ impl Groups {
         let Some(base) = &self.base else { return };
         // An idle cell's group has no process. Its init's has.
         if self.inits().is_empty() {
-            let _in_use = base.remove(TENANTS, Duration::ZERO);
-            let _in_use = base.remove(INITS, Duration::ZERO);
+            for name in [TENANTS, SYSTEM, INITS] {
+                let _in_use = base.remove(name, Duration::ZERO);
+            }
         }
     }
 

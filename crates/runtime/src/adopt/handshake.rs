@@ -157,9 +157,10 @@ async fn handshake(shared: &Shared, peer: &Accepted) -> Result<Found, String> {
         tenant: record.meta.tenant.clone(),
         path: record.meta.path.clone(),
     };
-    let below = key.below();
-    let group = shared.root.descendant(&below).map_err(|e| e.to_string())?;
-    let name = format!("{}/{}", shared.root_name, below.display());
+    let around = shared.around(key.tenant.as_str());
+    let group = around.descendant(&key.below());
+    let group = group.map_err(|e| e.to_string())?;
+    let name = shared.kernels_name(&key);
     let inits = inits::names(&shared.root_name, &key.tenant);
     let pid = peer.pid.or(welcome.sender);
     let pid = pid.ok_or_else(|| "the kernel doesn't say who answered".to_owned())?;
@@ -321,10 +322,11 @@ pub(super) fn look_at(shared: &Shared, peer: &Accepted) -> Option<Seen> {
         Some(pid) => {
             let inits = find::path_of_process(pid).ok()?;
             let name = inits::tenant_of(shared.root.path(), &inits)?.to_owned();
-            let path = init::find_marked(&shared.root.child(&name).ok()?, peer.uid)?;
+            let tenant = shared.around(&name).child(&name).ok()?;
+            let path = init::find_marked(&tenant, peer.uid)?;
             (name, path)
         }
-        None => anywhere(&shared.root, peer.uid)?,
+        None => anywhere(shared.tenant_groups(), peer.uid)?,
     };
     let meta = std::fs::metadata(&peer.socket).ok()?;
     let created = u64::try_from(meta.mtime()).unwrap_or(0);
@@ -341,8 +343,8 @@ pub(super) fn look_at(shared: &Shared, peer: &Accepted) -> Option<Seen> {
 }
 
 /// The tenant and the group of a cell that node-init doesn't know: by the mark alone.
-fn anywhere(root: &Cgroup, uid: Uid) -> Option<(String, PathBuf)> {
-    let mut tenants = root.groups().into_iter();
+fn anywhere(tenants: Vec<(String, Cgroup)>, uid: Uid) -> Option<(String, PathBuf)> {
+    let mut tenants = tenants.into_iter();
     tenants.find_map(|(name, tenant)| Some((name, init::find_marked(&tenant, uid)?)))
 }
 
@@ -406,8 +408,8 @@ mod tests {
         init::mark(&light, Uid([2; 16])).unwrap();
         init::mark_light(&light).unwrap();
         assert!(init::is_light(&light).unwrap());
-        let found = anywhere(&root, Uid([2; 16]));
+        let found = anywhere(root.groups(), Uid([2; 16]));
         assert_eq!(found, Some(("red".to_owned(), PathBuf::from("web/unit"))));
-        assert_eq!(anywhere(&root, Uid([3; 16])), None);
+        assert_eq!(anywhere(root.groups(), Uid([3; 16])), None);
     }
 }

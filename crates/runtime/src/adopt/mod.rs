@@ -19,7 +19,6 @@ mod silent;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use ::init::protocol::{CLONERS, Welcome};
 use kernel::cgroup::{Cgroup, find};
@@ -43,14 +42,11 @@ use super::link::node::NodeInit;
 use super::ports::{Archive, Logs, Networks};
 use super::record::{self, Archived};
 use super::tally::Tally;
-use super::tenant::{Told, inits};
+use super::tenant::{Told, inits, place};
 use super::{Runtime, Settings, Shared};
 use handshake::{Accepted, Answer, Found, Handshakes, Host};
 use store::Finished;
 use tenants::{Pool, Tenants, Turns};
-
-/// How often the age of finished records is looked at; their number is at every end.
-const AGEING: Duration = Duration::from_secs(60);
 
 /// What a daemon found when it came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -89,6 +85,10 @@ impl Runtime {
         let (root_name, root_below) = names(&root)?;
         let inits = inits::open(&root)
             .map_err(|e| Error::internal(format!("the cell-inits' cgroup can't be used: {e}")))?;
+        // A node-init of before knows neither place.
+        let beside = inits
+            .as_ref()
+            .and_then(|_| place::open(&root, &root_name, &root_below));
         let (attaching, known) = logs_known();
         let shared = Arc::new(Shared {
             settings,
@@ -96,6 +96,7 @@ impl Runtime {
             node,
             logs,
             archive,
+            reads: Default::default(),
             creations: Pool::new(&tenants, Quota::Creations),
             spawner: Turns::new(crate::create::AT_THE_SPAWNER),
             tenants,
@@ -108,6 +109,7 @@ impl Runtime {
             controllers,
             inits,
             root,
+            beside,
             root_name,
             root_below,
             known,
@@ -133,11 +135,10 @@ impl Runtime {
 
 /// Ages out what has become too old, for as long as there is a runtime.
 async fn keep_ageing(shared: Weak<Shared>) {
-    loop {
-        tokio::time::sleep(AGEING).await;
-        match shared.upgrade() {
-            Some(shared) => shared.age_out(),
-            None => return,
+    while let Some(every) = shared.upgrade().map(|shared| shared.settings.ageing) {
+        tokio::time::sleep(every).await;
+        if let Some(shared) = shared.upgrade() {
+            shared.age_out();
         }
     }
 }
@@ -268,7 +269,7 @@ fn index(
 fn give_up(shared: &Shared, uid: Uid, socket: &Path, pid: Option<i32>, error: &str) {
     if let Some(pid) = pid {
         tracing::error!(socket = %socket.display(), pid, error, "a cell is killed: it can't be taken over");
-        init::kill(&shared.root, pid, uid);
+        init::kill(shared, pid, uid);
     } else {
         tracing::info!(socket = %socket.display(), error, "no cell-init listens on this socket");
     }
@@ -424,7 +425,7 @@ impl Adopter {
             }
         }
         let effective = effective(&found.record, &key);
-        let below = shared.root_below.join(key.below());
+        let below = shared.below_mount(&key);
         let status = CellStatus {
             conditions: devices::conditions(&found.record.spec, &found.group),
             ..status(&found.record, effective, found.init.pid(), &below, network)

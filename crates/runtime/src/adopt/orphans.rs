@@ -34,7 +34,7 @@ pub(super) async fn kill_orphans(
     for group in inits::all(&shared.root) {
         kill_inits(&group, living);
     }
-    for tenant in tenants(&shared.root) {
+    for (_, tenant) in shared.tenant_groups() {
         let names = tenant.children().unwrap_or_default();
         let names = names.iter().filter_map(|name| name.to_str());
         for name in names.filter(|name| !name.starts_with('_')) {
@@ -62,13 +62,6 @@ fn kill_inits(group: &Cgroup, kept: &HashSet<i32>) {
             let _ = kernel::pidfd::send_signal(&pidfd, Signal::KILL);
         }
     }
-}
-
-fn tenants(root: &Cgroup) -> Vec<Cgroup> {
-    let groups = root.groups().into_iter();
-    // `_init` and `_daemon` are the node's own.
-    let tenants = groups.filter(|(name, _)| !name.starts_with('_'));
-    tenants.map(|(_, group)| group).collect()
 }
 
 /// Kills a group that is of no living cell, and removes it beside. Its name is taken meanwhile, so
@@ -126,7 +119,7 @@ pub(crate) fn claim(shared: &Arc<Shared>, key: Key, kind: Kind) -> Claim {
 }
 
 fn key_of(shared: &Shared, path: &Path) -> Option<Key> {
-    let below = path.strip_prefix(shared.root.path()).ok()?.to_str()?;
+    let below = shared.behind_tenants(path)?.to_str()?;
     let (tenant, path) = below.split_once('/')?;
     Some(Key {
         tenant: tenant.parse().ok()?,

@@ -20,7 +20,7 @@ use crate::index::{INIT_SILENT, Key};
 /// The cell as far as the kernel knows it.
 pub(super) fn status(shared: &Shared, uid: Uid, seen: &Seen) -> CellStatus {
     let spec = CellSpec::default();
-    let below = shared.root_below.join(seen.key.below());
+    let below = shared.below_mount(&seen.key);
     let message = "the cell's init has not answered this daemon yet; what is in the cell, its \
                    labels and its spec are not known until it does";
     CellStatus {
@@ -37,7 +37,7 @@ pub(super) fn status(shared: &Shared, uid: Uid, seen: &Seen) -> CellStatus {
         effective: spec.effective(&seen.key.path),
         spec,
         state: State::Running,
-        conditions: vec![condition(INIT_SILENT, "NoGreeting", message.to_owned())],
+        conditions: vec![condition(INIT_SILENT, "NoHandshake", message.to_owned())],
         pid: seen.pid.and_then(|pid| u32::try_from(pid).ok()),
         first_uid: seen.ids.map(|ids| ids.first),
         started: Some(seen.created),

@@ -30,7 +30,7 @@ impl Owner {
                 Some(Call::Start(uid)) => self.started(uid, started_ns, received.fds),
                 // Its leaf was killed; the end of it follows.
                 None if self.exchange.was_given_up(request) => {}
-                _ => self.protocol_error("it started what it was not asked for"),
+                _ => self.protocol_error("it started an executable without a request"),
             },
             CellEvent::Failed { request, failure } => {
                 // None: an answer after our timeout ended; it was dealt with then.

@@ -19,7 +19,7 @@ use model::error::Error;
 use model::exit::Exit;
 use model::launch::KillMode;
 use model::lifecycle::Event as Life;
-use model::lifecycle::executable::{Effect, Event as End, Keep, Teardown};
+use model::lifecycle::executable::{Effect, Event as End, Retain, Teardown};
 use model::name::Uid;
 use model::object::Kind;
 use model::status::Object;
@@ -86,9 +86,9 @@ impl Executable {
         let is_awaited =
             self.record.attach_follows || cell.shared.attachments.is_attached(self.uid());
         End::Drained(match (self.effective.auto_remove, is_awaited) {
-            (false, _) => Keep::Record,
-            (true, true) => Keep::UntilDetached,
-            (true, false) => Keep::Nothing,
+            (false, _) => Retain::Record,
+            (true, true) => Retain::UntilDetached,
+            (true, false) => Retain::Nothing,
         })
     }
 
@@ -150,7 +150,7 @@ impl Executable {
             Effect::StoreLater => self.store_later(cell),
             Effect::Publish => self.publish_end(cell),
             Effect::Answer => self.answer(cell),
-            Effect::Forget(keep) => self.forget(keep, cell),
+            Effect::Forget(retain) => self.forget(retain, cell),
             // Not for it alone to do: see above.
             Effect::Acknowledge | Effect::RemoveGroup => {}
         }
@@ -246,12 +246,12 @@ impl Executable {
         }
     }
 
-    fn forget(&self, keep: Keep, cell: &Cell) {
+    fn forget(&self, retain: Retain, cell: &Cell) {
         let shared = &cell.shared;
-        match keep {
-            Keep::Record => shared.forget_whole(self.uid()),
-            Keep::UntilDetached => shared.forget_after_attachments(self.end(cell)),
-            Keep::Nothing => {
+        match retain {
+            Retain::Record => shared.forget_whole(self.uid()),
+            Retain::UntilDetached => shared.forget_after_attachments(self.end(cell)),
+            Retain::Nothing => {
                 shared.attachments.forget(self.uid());
                 shared.forget_later(&self.end(cell));
             }

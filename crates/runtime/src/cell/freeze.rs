@@ -54,8 +54,10 @@ pub(super) fn done(frozen: bool, reached: bool, reply: Reply<Arc<Object>>, cell:
     let answer = if reached {
         cell.object(cell.record.meta.uid)
     } else {
-        let what = if frozen { "stopped" } else { "went on" };
-        let message = format!("not every process {what} within {SETTLE:?}; the rest will");
+        let what = if frozen { "frozen" } else { "thawed" };
+        let message = format!(
+            "some processes weren't {what} within {SETTLE:?}; the kernel continues with them"
+        );
         Err(Error::new(Reason::Deadline, message).about("cell", cell.key.path.to_string()))
     };
     let _ = reply.send(answer);

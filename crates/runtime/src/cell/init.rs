@@ -18,6 +18,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
 
 use super::leaf;
+use crate::Shared;
 use crate::tenant::inits;
 use crate::watched::watch;
 
@@ -172,15 +173,15 @@ fn find_below(group: &Cgroup, uid: Uid, depth: usize) -> Option<PathBuf> {
 }
 
 /// Kills a cell-init that nothing is known of but its number, and what is in its cell.
-pub(crate) fn kill(root: &Cgroup, pid: i32, uid: Uid) {
+pub(crate) fn kill(shared: &Shared, pid: i32, uid: Uid) {
     let Some((pidfd, group)) = pidfd::open(pid).ok().zip(find::path_of_process(pid).ok()) else {
         return;
     };
-    let Some(name) = inits::tenant_of(root.path(), &group) else {
+    let Some(name) = inits::tenant_of(shared.root.path(), &group) else {
         return;
     };
     let _ = pidfd::send_signal(&pidfd, Signal::KILL);
-    let Ok(tenant) = root.child(name) else {
+    let Ok(tenant) = shared.around(name).child(name) else {
         return;
     };
     if let Some(Ok(cell)) = find_marked(&tenant, uid).map(|below| tenant.descendant(&below)) {

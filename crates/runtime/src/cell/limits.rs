@@ -235,12 +235,19 @@ fn enough(file: &str, wanted: u64, around: &std::path::Path, has: &str) -> Resul
 fn ineffective(file: &str, wanted: u64, around: &std::path::Path, has: u64) -> Error {
     let around = around.display();
     let message = format!("{file} of {wanted} bytes would do nothing: {around} has {has}");
+    let hint = match file {
+        "memory.low" => {
+            "no tenant has memory.low that a cell could have a part of: ask for memory.min instead \
+             (--memory-min), within the tenant's quota memory_min"
+        }
+        _ => "give the tenant, and the cells around this one, at least as much of it first",
+    };
     Error::new(Reason::Unsupported, message)
         .field(format!(
             "resources.{}",
             file.replace('.', "_").replacen('_', ".", 1)
         ))
-        .hint("give the tenant, and the cells around this one, at least as much of it first")
+        .hint(hint)
 }
 
 /// The controllers that make usage known and are enabled wherever they are.
@@ -335,5 +342,20 @@ mod tests {
         assert_eq!(error.reason, Reason::Unsupported);
         assert_eq!(error.field.as_deref(), Some("resources.memory.min"));
         assert!(error.message.contains("acme has 0"), "{error}");
+        assert!(
+            error
+                .hint
+                .as_deref()
+                .is_some_and(|hint| hint.contains("give the tenant"))
+        );
+        // No tenant can be given that.
+        let error = enough("memory.low", 4096, around, "0\n").unwrap_err();
+        assert_eq!(error.field.as_deref(), Some("resources.memory.low"));
+        assert!(
+            error
+                .hint
+                .as_deref()
+                .is_some_and(|hint| hint.contains("--memory-min"))
+        );
     }
 }

@@ -30,6 +30,7 @@ pub(crate) mod executable;
 mod executables;
 pub(crate) mod finish;
 mod freeze;
+mod full;
 pub(crate) mod init;
 mod input;
 pub(crate) mod launch;

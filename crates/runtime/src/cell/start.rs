@@ -4,6 +4,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use init::protocol::{Failure, Launch, Step};
 use kernel::cgroup::Cgroup;
@@ -23,13 +24,16 @@ use super::executables::Executables;
 use super::owner::Event;
 use super::resume::process_in;
 use super::state::Cell;
-use super::{Reply, StartOrder, apparmor, container, launch, leaf, limits, main_process};
+use super::{Reply, StartOrder, apparmor, container, full, launch, leaf, limits, main_process};
 use crate::extras::Extras;
 use crate::index::Reservation;
 use crate::link::{LinkError, fds};
 use crate::ports::{LogOwner, LogSource};
 use crate::record::{self, ExecutableRecord};
 use crate::tenant::inits;
+
+/// When a caller is to try again who met a limit that is met no more.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// An executable that the cell-init was asked to start.
 pub(crate) struct Starting {
@@ -101,7 +105,7 @@ impl Executables {
         cell: &Cell,
     ) -> Result<(), LinkError> {
         let Some(starting) = self.take_starting(&uid) else {
-            let what = "it started what it was not asked for";
+            let what = "it started an executable without a request";
             return Err(LinkError::Malformed(what.to_owned()));
         };
         match handed_over(&starting, given, cell) {
@@ -120,10 +124,12 @@ impl Executables {
 
     /// The cell-init could not start it, or has not in time.
     pub(super) fn start_failed(&mut self, uid: Uid, failure: &Failure, cell: &Cell) {
-        let name = self
-            .starting(&uid)
-            .map(|s| s.executable.record.meta.path.to_string());
-        let error = not_executed(failure).about("executable", name.unwrap_or_default());
+        // Before its group is gone.
+        let starting = self.starting(&uid);
+        let met = starting.and_then(|s| full::refusal(failure, &s.executable, cell));
+        let name = starting.map(|s| s.executable.record.meta.path.to_string());
+        let error = met
+            .unwrap_or_else(|| not_executed(failure).about("executable", name.unwrap_or_default()));
         self.not_started(uid, error, cell);
     }
 
@@ -366,6 +372,14 @@ fn not_executed(failed: &Failure) -> Error {
             "argv[0]",
             "it must be an executable file that the user of the executable may read and execute",
         ),
+        // No limit is met now, or it is one of the node itself.
+        Step::Clone if failed.errno == Errno::AGAIN.raw_os_error() => Error::new(
+            Reason::LimitExceeded,
+            format!("the program was not started: {}", said(failed)),
+        )
+        .errno(failed.errno)
+        .hint("try again: there were as many processes as there may be, and some have ended")
+        .retry_after(AGAIN),
         // What it was to run beside has ended since it was asked for.
         Step::Namespace if failed.errno == Errno::SRCH.raw_os_error() => Error::new(
             Reason::WrongState,

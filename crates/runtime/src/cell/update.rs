@@ -112,7 +112,8 @@ fn plan(request: &UpdateCell, cell: &Cell, is_ending: bool) -> Result<Plan, Erro
     }
     container::check_writes(&cell.shared.index, &cell.key, &spec)?;
     limits::exactly(&spec.resources, &cell.record.spec.resources)?;
-    enable(&cell.group, &cell.shared.root, &spec)?;
+    let around = cell.shared.around(cell.key.tenant.as_str());
+    enable(&cell.group, around, &spec)?;
     let (steps, pending) = steps_to(&cell.record.spec, &spec, cell.status.pid, cell.root_id)?;
     Ok(Plan {
         spec,

@@ -40,7 +40,8 @@ pub(super) fn groups(
 ) -> Result<Groups, Error> {
     let failed = |e: kernel::Error| kernel_failed("the cell's cgroup could not be made", &e);
     let wanted = limits::of(&effective.resources)?;
-    limits::enable(&shared.root, &effective.resources)?;
+    let all = shared.around(key.tenant.as_str());
+    limits::enable(all, &effective.resources)?;
     let around_cells = tenant::group(shared, &key.tenant).map_err(failed)?;
     limits::enable_usual(&around_cells, &[]).map_err(failed)?;
     limits::enable(&around_cells, &effective.resources)?;

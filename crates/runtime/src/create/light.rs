@@ -72,7 +72,7 @@ pub(super) async fn cell(
         .init()
         .lent()
         .map_err(|e| kernel_failed("the cell around it", &e))?;
-    let below = shared.root_below.join(key.below());
+    let below = shared.below_mount(&key);
     let status = status(&record, effective, lent.pid(), &below, None);
     let beginning = Beginning {
         key: key.clone(),
@@ -97,7 +97,8 @@ pub(super) async fn cell(
 /// init.
 fn around(shared: &Shared, key: &Key) -> Result<CellHandle, Error> {
     let Some(parent) = key.parent() else {
-        let problem = "needs a cell around it, whose namespaces and init are its, too";
+        let problem = "must be of a nested cell: a light cell uses the namespaces and the init \
+                       of the enclosing cell";
         return Err(Error::invalid("cell.spec.light", problem)
             .hint("name it CELL/NAME, with a cell that is there"));
     };

@@ -11,6 +11,7 @@ pub(crate) mod names;
 pub(crate) mod network;
 mod parameters;
 mod root;
+mod turn;
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -46,14 +47,10 @@ use crate::tenant;
 use failure::{creation_failed, not_made};
 use groups::{Groups, groups};
 use launch::launch;
+pub(crate) use turn::AT_THE_SPAWNER;
 
 /// How long the kernel may take to let go of what a failed attempt left.
 const UNDO: Duration = Duration::from_secs(10);
-
-/// Cells that the spawner is asked for at the same time, in turns by tenant: it makes one after the
-/// other, in the order in which it was asked. Nested ones are no part of these: each has a worker
-/// of its own, which may be held up in its cell, and which no other waits for.
-pub(crate) const AT_THE_SPAWNER: usize = 4;
 
 /// What there is of a cell that is being made, to be taken back unless it is kept. The name and the
 /// ids stay reserved until nothing of a failed cell lives any more: no other cell is to have ids
@@ -230,13 +227,13 @@ async fn with_init(
     let uid = launch.uid;
     let turn = match around.nested {
         true => None,
-        false => turn_of(shared, &key, callers).await,
+        false => turn::take(&shared.spawner, &key.tenant, callers).await,
     };
     let lost =
         |e: LinkError| Error::internal(format!("the new cell's init can't be talked to: {e}"));
     let hello = HelloSent::to(&made.socket).await.map_err(lost)?;
-    let created = shared.node.create(launch, fds, callers).await;
-    drop(turn);
+    let creation = shared.node.create(launch, fds, callers);
+    let created = turn::during(turn, creation).await;
     let created = created.map_err(|e| not_made(e, &key))?;
     let process = Arc::new(created.process);
     made.init = Some((shared.node.clone(), uid, process.clone()));
@@ -245,7 +242,7 @@ async fn with_init(
     let files = names::files(shared, &key, &record, network.as_ref(), root_id)?;
     bring(shared, &mut link, files.mounts, mounts).await?;
     drop(files.drafts);
-    let below = shared.root_below.join(key.below());
+    let below = shared.below_mount(&key);
     let status = CellStatus {
         conditions: devices::conditions(&record.spec, &group),
         ..status(&record, effective, process.pid(), &below, network)
@@ -271,15 +268,6 @@ async fn with_init(
         shared.images.hold(status.meta.uid, image.hold);
     }
     Ok((owner, line, status))
-}
-
-/// The tenant's turn at the spawner, for a cell that isn't nested.
-async fn turn_of(shared: &Shared, key: &Key, callers: &Callers) -> Option<tenants::Place> {
-    tokio::select! {
-        turn = shared.spawner.take(&key.tenant) => Some(turn),
-        // The node refuses it with the right words.
-        () = callers.gone() => None,
-    }
 }
 
 /// Its mounts and the nodes of its devices, attached nowhere yet.

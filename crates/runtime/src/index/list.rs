@@ -67,11 +67,7 @@ fn is_wanted(query: &ListQuery, object: &Object) -> bool {
 /// Whether the object is one of those meant.
 pub(crate) fn matches(filter: &Filter, object: &Object) -> bool {
     let meta = object.meta();
-    let scope = match &filter.scope {
-        Scope::Tenant(tenant) => *tenant == meta.tenant,
-        Scope::Every => true,
-    };
-    scope
+    filter.scope.includes(&meta.tenant)
         && (filter.kinds.is_empty() || filter.kinds.contains(&meta.kind))
         && filter
             .below

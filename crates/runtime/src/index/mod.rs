@@ -232,6 +232,11 @@ impl Index {
         removed
     }
 
+    /// Forgets what was told of a tenant.
+    pub(crate) fn drop_changes(&self, tenant: &Tenant) {
+        self.lock().ring.drop_tenant(tenant);
+    }
+
     fn wake(&self) {
         let newest = self.lock().ring.newest();
         self.changed.send_replace(newest);

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use model::request::Filter;
+use model::request::{Filter, Scope};
 use model::status::Object;
 
 use super::ring::{Change, Missed, Token};
@@ -55,17 +55,24 @@ impl Index {
         inner.ring.token(inner.ring.newest())
     }
 
-    /// At most [`STEP`] changes after that one.
-    pub(crate) fn changes(&self, after: u64) -> Result<Vec<(Token, Change)>, Missed> {
+    /// At most [`STEP`] changes of the scope after that one, and the last change that was looked at
+    /// for them.
+    pub(crate) fn changes(
+        &self,
+        after: u64,
+        scope: &Scope,
+    ) -> Result<(Vec<(Token, Change)>, u64), Missed> {
         let inner = self.lock();
         let (mut changes, mut place) = (Vec::new(), after);
-        while changes.len() < STEP
-            && let Some((next, change)) = inner.ring.after(place)?
-        {
+        while changes.len() < STEP {
+            let Some((next, change)) = inner.ring.after(place, scope)? else {
+                place = inner.ring.newest();
+                break;
+            };
             changes.push((inner.ring.token(next), change.clone()));
             place = next;
         }
-        Ok(changes)
+        Ok((changes, place))
     }
 }
 

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use model::cell::CellSpec;
 use model::error::Reason;
+use model::exit::{Exit, How};
 use model::lifecycle::State;
 use model::name::{ObjectPath, Tenant, Uid};
 use model::object::{Kind, ObjectRef};
 use model::quota::{Amount, Capacity, Limits, Quota, Quotas};
-use model::request::{Filter, Scope};
+use model::request::{Filter, ListQuery, Scope};
 use model::selector::Selector;
-use model::status::{CellStatus, Meta, Object};
+use model::status::{CellStatus, ExecutableStatus, Meta, Object};
 use model::time::Timestamp;
 
 use super::counts::LimitsNow;
@@ -98,6 +99,29 @@ pub(super) fn cell(path: &str, uid: u8, state: State) -> Object {
         image_digest: String::new(),
         network: None,
         annex: None,
+    })
+}
+
+fn executable(
+    path: &str,
+    state: State,
+    exit: Option<Exit>,
+    program: model::executable::Draft,
+) -> Object {
+    let mut meta = cell(path, 1, state).meta().clone();
+    meta.kind = Kind::Executable;
+    Object::Executable(ExecutableStatus {
+        meta,
+        spec: program.clone().try_into().unwrap(),
+        effective: program,
+        state,
+        conditions: Vec::new(),
+        pid: None,
+        started: None,
+        exit,
+        stdout_bytes: 0,
+        stderr_bytes: 0,
+        final_usage: None,
     })
 }
 
@@ -434,43 +458,127 @@ fn what_a_tenant_lists_is_looked_for_among_his_own() {
 
 #[test]
 fn the_changes_that_are_kept_are_bounded_in_bytes() {
-    let epoch = Epoch {
+    let mut ring = ring();
+    change(&mut ring, &large("acme"), 1000);
+    // 4 MiB of some 94 KB each; who was before them is told to begin anew.
+    let acme = everything().scope;
+    assert!(ring.after(999, &acme).unwrap().is_some());
+    assert!(ring.after(960, &acme).unwrap().is_some());
+    assert!(ring.after(900, &acme).is_err());
+}
+
+fn ring() -> Ring {
+    Ring::new(Epoch {
         boot: 7,
         instance: 9,
-    };
-    let mut ring = Ring::new(epoch);
-    let program = model::executable::Draft {
-        argv: vec!["/bin/true".to_owned()],
-        env: [("LARGE".to_owned(), "x".repeat(46 * 1024))].into(),
-        ..Default::default()
-    };
-    let mut large = cell("web", 1, State::Running);
-    large.meta_mut().kind = Kind::Executable;
-    let meta = large.meta().clone();
-    let executable = model::status::ExecutableStatus {
-        meta,
-        spec: program.clone().try_into().unwrap(),
-        effective: program,
-        state: State::Running,
-        conditions: Vec::new(),
-        pid: None,
-        started: None,
-        exit: None,
-        stdout_bytes: 0,
-        stderr_bytes: 0,
-        final_usage: None,
-    };
-    let object = Arc::new(Object::Executable(executable));
-    for _ in 0..1000 {
+    })
+}
+
+fn change(ring: &mut Ring, object: &Arc<Object>, times: usize) {
+    for _ in 0..times {
         ring.push(ring::Change {
             kind: ring::ChangeKind::Changed,
             object: object.clone(),
         });
     }
-    // 4 MiB of some 94 KB each; who was before them is told to begin anew.
-    assert!(ring.after(999).unwrap().is_some());
-    assert!(ring.after(960).unwrap().is_some());
-    assert!(ring.after(900).is_err());
+}
+
+/// An executable with nearly as large an environment as there may be.
+fn large(tenant: &str) -> Arc<Object> {
+    let program = model::executable::Draft {
+        argv: vec!["/bin/true".to_owned()],
+        env: [("LARGE".to_owned(), "x".repeat(46 * 1024))].into(),
+        ..Default::default()
+    };
+    Arc::new(of(tenant, executable("web", State::Running, None, program)))
+}
+
+fn of(tenant: &str, mut object: Object) -> Object {
+    object.meta_mut().tenant = tenant.parse().unwrap();
+    object
+}
+
+fn scope(tenant: &str) -> Scope {
+    Scope::Tenant(tenant.parse().unwrap())
+}
+
+#[test]
+fn a_tenant_s_many_changes_push_out_no_other_tenant_s() {
+    let mut ring = ring();
+    let small = |tenant| Arc::new(of(tenant, cell("web", 1, State::Running)));
+    for tenant in ["bob", "eve", "bob"] {
+        change(&mut ring, &small(tenant), 1);
+    }
+    let begin = |ring: &Ring| ring.locate(&ring.token(0).to_string(), &scope("bob"));
+    // By their bytes, and by their number.
+    for eves in [large("eve"), small("eve")] {
+        change(&mut ring, &eves, KEPT + 1000);
+        assert_eq!(begin(&ring), Some(0));
+        let next = |after| ring.after(after, &scope("bob")).unwrap();
+        let numbers = [0, 1, 2].map(|after| next(after).map(|(number, _)| number));
+        assert_eq!(numbers, [Some(1), Some(3), Some(3)]);
+        assert!(next(3).is_none());
+        assert!(next(ring.newest()).is_none());
+    }
+    // Eve herself has missed some, and so has who watches every tenant, until where she has.
+    for others in [scope("eve"), Scope::Every] {
+        assert_eq!(ring.after(3, &others).err(), Some(ring::Missed));
+        let least = (0..=ring.newest()).find(|after| ring.after(*after, &others).is_ok());
+        let least = least.unwrap();
+        assert!(ring.newest() - least >= KEPT as u64 / 2, "{least}");
+        let token = ring.token(least).to_string();
+        assert_eq!(ring.locate(&token, &others), Some(least));
+        let before = ring.token(least - 1).to_string();
+        assert_eq!(ring.locate(&before, &others), None);
+    }
+}
+
+#[test]
+fn a_tenant_of_whose_changes_none_is_kept_begins_anew() {
+    let mut ring = ring();
+    // One change each, more than 4 MiB together: the first tenants lose theirs.
+    let tenants: Vec<_> = (0..60).map(|n| format!("t{n}")).collect();
+    tenants.iter().for_each(|t| change(&mut ring, &large(t), 1));
+    let all_are_told = |ring: &Ring| {
+        let mut told = 0..;
+        tenants.iter().all(|tenant| {
+            let before = told.next().unwrap();
+            let next = ring.after(before, &scope(tenant));
+            next.is_err() || next.unwrap().is_some()
+        })
+    };
+    assert!(all_are_told(&ring), "a change was lost and nobody told");
+    assert!(ring.after(0, &scope("another")).is_err());
+    assert!(ring.after(60, &scope("another")).unwrap().is_none());
+    tenants.iter().for_each(|t| change(&mut ring, &large(t), 1));
+    assert!(all_are_told(&ring), "nor when it has another one");
+}
+
+#[tokio::test]
+async fn a_watcher_that_is_told_nothing_begins_not_anew_for_another_tenant_s_changes() {
+    let index = index();
+    let reservation = reserve(&index, "web", 1).unwrap();
+    index.publish_new(cell("web", 1, State::Running), reservation);
+    assert!(index.publish_known(of("eve", cell("web", 2, State::Running))));
+    let mut every = everything();
+    every.scope = Scope::Every;
+    let watch = |filter| Watcher::new(index.clone(), filter, all(), None);
+    let mut watchers = [watch(everything()), watch(every)];
+    for (watcher, objects) in watchers.iter_mut().zip([1, 2]) {
+        for _ in 0..objects {
+            assert_eq!(watcher.next().await.kind, WatchKind::Added);
+        }
+        assert_eq!(watcher.next().await.kind, WatchKind::SnapshotEnd);
+    }
+    for _ in 0..2 * KEPT {
+        index.publish(of("eve", cell("web", 2, State::Frozen)));
+    }
+    index.publish(cell("web", 1, State::Exited));
+    let [own, every] = &mut watchers;
+    let event = own.next().await;
+    assert_eq!(event.kind, WatchKind::Changed);
+    assert_eq!(event.object.unwrap().state(), State::Exited);
+    assert_eq!(every.next().await.kind, WatchKind::Reset);
 }
 
 #[test]
@@ -486,4 +594,43 @@ fn a_finished_object_is_a_summary_until_it_is_read() {
     let ended = index.by_uid(Uid([1; 16])).unwrap();
     assert!(crate::finished::is_summary(&ended));
     assert_eq!(ended.meta().path.to_string(), "web");
+}
+
+#[test]
+fn what_failed_is_listed_for_so_long() {
+    let query = ListQuery {
+        filter: everything(),
+        running_only: true,
+        failed_within: Some(Duration::from_secs(300)),
+        page_size: 10,
+        page_token: None,
+    };
+    let is_shown = |ago: Duration, code: u8| {
+        let finished = crate::now()
+            .0
+            .saturating_sub(u64::try_from(ago.as_nanos()).unwrap());
+        let object = executable(
+            "job",
+            State::Exited,
+            Some(Exit {
+                how: How::Code(code),
+                oom_killed: false,
+                oom_kills: None,
+                core_dumped: false,
+                started: None,
+                finished: Some(Timestamp(finished)),
+                rusage: None,
+            }),
+            model::executable::Draft {
+                argv: vec!["/bin/true".to_owned()],
+                ..Default::default()
+            },
+        );
+        let index = index();
+        assert!(index.publish_known(object));
+        !index.list(&query, &*all()).unwrap().objects.is_empty()
+    };
+    assert!(is_shown(Duration::from_secs(240), 1));
+    assert!(!is_shown(Duration::from_secs(360), 1), "too long ago");
+    assert!(!is_shown(Duration::from_secs(240), 0), "it did well");
 }

@@ -54,7 +54,7 @@ pub struct Watcher {
     changed: signal::Receiver<u64>,
     /// Where the whole of a finished object is read.
     whole: Option<Arc<Shared>>,
-    /// Of the last change told.
+    /// Every change up to this one was told, where it is meant.
     place: u64,
     /// Until every change that it holds is passed.
     snapshot: Option<Snapshot>,
@@ -84,7 +84,7 @@ impl Watcher {
         match token.filter(|token| !token.is_empty()) {
             None => this.begin(),
             Some(token) => {
-                let found = this.index.lock().ring.locate(token);
+                let found = this.index.lock().ring.locate(token, &this.filter.scope);
                 match found {
                     Some(place) => this.place = place,
                     None => this.reset(),
@@ -176,13 +176,13 @@ impl Watcher {
 
     /// The next changes. What the snapshot holds of them was told.
     fn follow(&mut self) -> bool {
-        let Ok(changes) = self.index.changes(self.place) else {
+        let Ok((changes, place)) = self.index.changes(self.place, &self.filter.scope) else {
             self.reset();
             return true;
         };
         let seen = !changes.is_empty();
+        self.place = place;
         for (token, change) in changes {
-            self.place = token.sequence;
             let snapshot = self.snapshot.as_ref();
             let is_told = snapshot.is_some_and(|s| s.holds(&change, token.sequence));
             if !is_told && self.is_meant(&change.object) {

@@ -35,8 +35,11 @@ const SMALL_RECORD: usize = 4096;
 const LEAST: u64 = 32 << 20;
 /// The part of the tenant's `memory_max` that its inits may have beside it.
 const PART: u64 = 8;
-/// The part of the node's memory that all inits may have.
+/// The part of the node's memory that all inits may have, at most.
 const PART_OF_NODE: u64 = 4;
+/// What they may have for each cell that the node may have, in bytes: several times what an init
+/// takes.
+const OF_EACH_CELL: u64 = 512 << 10;
 /// Of the inits beside the group of all tenants, which has 100. Who keeps inits busy takes little
 /// from other tenants' programs.
 const WEIGHT: u64 = 50;
@@ -211,6 +214,26 @@ pub(crate) fn admit_record(shared: &Shared, tenant: &Tenant, length: usize) -> R
     }
 }
 
+/// The memory of all inits: no more than so many cells need.
+fn pool(node: &Capacity) -> Capacity {
+    let cells = node.of(Quota::Cells).saturating_mul(OF_EACH_CELL);
+    let part = node.of(Quota::MemoryMax) / PART_OF_NODE;
+    Capacity {
+        whole: [(Quota::MemoryMax, part.min(cells).max(LEAST))].into(),
+        reserve: node.reserve,
+    }
+}
+
+/// The memory that all cells of ordinary tenants may have together, in bytes: what is left beside
+/// the reserve and their inits. `u64::MAX`: no bound.
+pub fn memory_of_cells(node: &Capacity) -> u64 {
+    match node.for_tenants(Quota::MemoryMax) {
+        u64::MAX => u64::MAX,
+        // Never nothing, however small the node is.
+        all => (all.saturating_sub(pool(node).for_tenants(Quota::MemoryMax))).max(all / 2),
+    }
+}
+
 fn has_room(
     limits: &Limits,
     tenant: &Tenant,
@@ -218,11 +241,7 @@ fn has_room(
     used: u64,
     used_by_all: u64,
 ) -> Result<(), Error> {
-    let node = limits.capacity.of(Quota::MemoryMax);
-    let inits = Capacity {
-        whole: [(Quota::MemoryMax, (node / PART_OF_NODE).max(LEAST))].into(),
-        reserve: limits.capacity.reserve,
-    };
+    let inits = pool(&limits.capacity);
     let most = match tenant.as_str() == ADMINISTRATORS {
         true => inits.of(Quota::MemoryMax),
         false => inits.for_tenants(Quota::MemoryMax),
@@ -308,5 +327,39 @@ mod tests {
         assert!(room(&red, 0, all - CELL).is_err());
         assert!(room(&root, own, all - CELL).is_ok());
         assert!(room(&root, 0, all).is_err());
+    }
+
+    #[test]
+    fn cells_inits_and_the_reserve_are_no_more_than_the_node() {
+        let mib: u64 = 1 << 20;
+        for (memory, cells) in [
+            (128 * mib, 4096),
+            (512 * mib, 4096),
+            (2048 * mib, 256),
+            (24_000 * mib, 4096),
+            (1 << 40, 7680),
+        ] {
+            for reserve in [0, 100, 500] {
+                let node = Capacity {
+                    whole: [(Quota::MemoryMax, memory), (Quota::Cells, cells)].into(),
+                    reserve,
+                };
+                let (of_cells, inits) = (memory_of_cells(&node), pool(&node));
+                let together = of_cells + inits.for_tenants(Quota::MemoryMax);
+                assert!(
+                    together <= node.for_tenants(Quota::MemoryMax),
+                    "{memory} {reserve}"
+                );
+                assert!(of_cells + inits.of(Quota::MemoryMax) <= memory);
+                // A quarter at most, and no more than the cells need.
+                assert!(inits.of(Quota::MemoryMax) <= (memory / 4).max(LEAST));
+                assert!(inits.of(Quota::MemoryMax) <= (cells * OF_EACH_CELL).max(LEAST));
+            }
+        }
+        let unknown = Capacity {
+            whole: BTreeMap::new(),
+            reserve: 100,
+        };
+        assert_eq!(memory_of_cells(&unknown), u64::MAX);
     }
 }

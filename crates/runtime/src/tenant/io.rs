@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a tenant may do with the node's disks in a second (`io.max`), and what it does: the same
-//! bounds for every disk. The kernel counts totals; a rate is the difference of two looks.
+//! bounds for every disk. When it is looked at is [`super::rates`]' matter.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kernel::cgroup::disks::disks;
 use kernel::cgroup::{Bound, Cgroup, IoMax, IoStat};
 use model::name::Tenant;
 use model::quota::{Limits, Quota};
 
-/// The time that a rate is the mean of, at least.
-const SPAN: Duration = Duration::from_secs(1);
 /// The quotas, in the order of `io.max`.
 const QUOTAS: [Quota; 4] = [
     Quota::IoReadBytes,
@@ -56,44 +52,13 @@ pub(super) fn lifted(group: &Cgroup, wanted: &[IoMax]) -> Result<Vec<IoMax>, ker
     Ok(others.map(|disk| of(disk, [Bound::Max; 4])).collect())
 }
 
-/// The rates of tenants, as of the last look at each.
-#[derive(Default)]
-pub(crate) struct Rates(Mutex<HashMap<Tenant, Look>>);
-
-struct Look {
-    at: Instant,
-    totals: Vec<IoStat>,
-    /// A second, on the busiest disk, in the order of [`QUOTAS`]. `None`: the first look.
-    rates: Option<[u64; 4]>,
-}
-
-impl Rates {
-    /// Looks at a tenant's group, where the last look is long enough ago, and says the rates.
-    /// Nothing where they are not known.
-    pub(super) fn look(&self, tenant: &Tenant, group: &Cgroup) -> Vec<(Quota, u64)> {
-        let mut looks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = looks.get(tenant);
-        let rates = match last.map(|last| (last, last.at.elapsed())) {
-            Some((last, elapsed)) if elapsed < SPAN => last.rates,
-            last => {
-                // Without the controller nothing is known.
-                let Ok(Some(totals)) = group.io_stat() else {
-                    return Vec::new();
-                };
-                let rates = last.map(|(last, span)| between(&last.totals, &totals, span));
-                let at = Instant::now();
-                looks.insert(tenant.clone(), Look { at, totals, rates });
-                rates
-            }
-        };
-        let known = rates.into_iter().flatten();
-        QUOTAS.into_iter().zip(known).collect()
-    }
-
-    pub(super) fn forget(&self, tenant: &Tenant) {
-        let mut looks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        looks.remove(tenant);
-    }
+/// What was done a second between two looks, on the busiest disk, by quota.
+pub(super) fn rates(
+    before: &[IoStat],
+    now: &[IoStat],
+    span: Duration,
+) -> impl Iterator<Item = (Quota, u64)> {
+    QUOTAS.into_iter().zip(between(before, now, span))
 }
 
 fn between(before: &[IoStat], now: &[IoStat], span: Duration) -> [u64; 4] {

@@ -7,6 +7,8 @@
 
 pub(crate) mod inits;
 pub(crate) mod io;
+pub(crate) mod place;
+mod rates;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -16,7 +18,7 @@ use std::time::Duration;
 use kernel::cgroup::{Bound, Cgroup, CpuMax, Limits as GroupLimits};
 use model::error::{Error, Reason};
 use model::name::Tenant;
-use model::quota::{Limits, Quota};
+use model::quota::{ADMINISTRATORS, Limits, Quota};
 use rustix::io::Errno;
 use tenants::{Meter, Tenants};
 
@@ -36,7 +38,7 @@ const PERIOD_US: u64 = 100_000;
 #[derive(Default)]
 pub(crate) struct Told {
     limits: Mutex<HashMap<Tenant, GroupLimits>>,
-    rates: io::Rates,
+    rates: rates::Rates,
 }
 
 impl Told {
@@ -52,7 +54,7 @@ impl Told {
 
 /// The group of a tenant, with the limits of this moment.
 pub(crate) fn group(shared: &Shared, tenant: &Tenant) -> Result<Cgroup, kernel::Error> {
-    let group = shared.root.ensure(tenant.as_str())?;
+    let group = shared.around(tenant.as_str()).ensure(tenant.as_str())?;
     tell(shared, tenant, &group);
     Ok(group)
 }
@@ -123,6 +125,15 @@ fn of(
         u64::MAX => Bound::Max,
         value => Bound::At(value),
     };
+    // No group around the administrators' own has a bound, and a program of theirs may run away,
+    // too: that leaves the node its reserve.
+    let is_administrators = tenant.as_str() == ADMINISTRATORS;
+    let own = |quota| match (bound(quota), limits.capacity.for_tenants(quota)) {
+        (bound, u64::MAX) => bound,
+        (Bound::At(value), most) if is_administrators => Bound::At(value.min(most)),
+        (Bound::Max, most) if is_administrators => Bound::At(most),
+        (bound, _) => bound,
+    };
     let weight = |quota| limits.amount(tenant, quota).of(u64::MAX);
     let is_set = |quota| {
         limits
@@ -132,7 +143,7 @@ fn of(
     };
     let mut wanted = GroupLimits::default();
     if has("memory") {
-        wanted.memory_max = Some(bound(Quota::MemoryMax));
+        wanted.memory_max = Some(own(Quota::MemoryMax));
         wanted.memory_high = Some(bound(Quota::MemoryHigh));
         wanted.memory_min = Some(bound(Quota::MemoryMin));
     }
@@ -148,7 +159,7 @@ fn of(
         });
     }
     if has("pids") {
-        wanted.pids_max = Some(bound(Quota::Pids));
+        wanted.pids_max = Some(own(Quota::Pids));
     }
     // Only some schedulers of disks have weights: not touched unless asked for.
     if has("io") && is_set(Quota::IoWeight) {
@@ -179,11 +190,8 @@ pub(crate) async fn follow(shared: Weak<Shared>, tenants: Tenants) {
 }
 
 fn tell_all(shared: &Shared) {
-    for name in shared.root.children().unwrap_or_default() {
-        let tenant: Option<Tenant> = name.to_str().and_then(|name| name.parse().ok());
-        if let Some(tenant) = tenant
-            && let Ok(group) = shared.root.child(tenant.as_str())
-        {
+    for (name, group) in shared.tenant_groups() {
+        if let Ok(tenant) = name.parse() {
             tell(shared, &tenant, &group);
         }
     }
@@ -211,9 +219,10 @@ impl Runtime {
 
     /// Ends all that an earlier daemon has begun in [`Runtime::work_group`]s. Blocks.
     pub fn end_work(&self) {
-        for (name, tenant) in self.shared.root.groups() {
-            let work = tenant.child(WORK).ok().filter(|_| !name.starts_with('_'));
-            let Some(work) = work else { continue };
+        for (name, tenant) in self.shared.tenant_groups() {
+            let Ok(work) = tenant.child(WORK) else {
+                continue;
+            };
             if let Err(error) = work.kill_and_wait(WORK_ENDS) {
                 tracing::error!(tenant = name, %error, "an earlier daemon's work goes on");
             }
@@ -226,10 +235,11 @@ impl Runtime {
         let shared = self.shared.clone();
         let removing = tokio::task::spawn_blocking(move || {
             // The group of a living cell that is idle has no process in it; that of the inits has.
-            let group = shared.root.child(tenant.as_str());
+            let around = shared.around(tenant.as_str());
+            let group = around.child(tenant.as_str());
             let inits = group.and_then(|group| inits::remove(&shared.root, &tenant, &group));
             if inits.is_ok() {
-                let _still_in_use = shared.root.remove(tenant.as_str(), Duration::ZERO);
+                let _still_in_use = around.remove(tenant.as_str(), Duration::ZERO);
             }
             shared.told.forget(&tenant);
         });
@@ -249,7 +259,8 @@ impl Meter for Usage {
         };
         let mut used = shared.index.used(tenant);
         used.push((Quota::FinishedBytes, shared.archive.bytes(tenant)));
-        if let Ok(group) = shared.root.child(tenant.as_str()) {
+        let around = shared.around(tenant.as_str());
+        if let Ok(group) = around.child(tenant.as_str()) {
             used.extend(of_group(&group));
             used.extend(shared.told.rates.look(tenant, &group));
         }
@@ -269,10 +280,13 @@ fn of_group(group: &Cgroup) -> Vec<(Quota, u64)> {
     let memory = group.memory_usage().ok().flatten().map(|m| m.current);
     let pids = group.pids_usage().ok().flatten().map(|p| p.current);
     let of = |quota, value: Option<u64>| value.map(|value| (quota, value));
-    [of(Quota::MemoryMax, memory), of(Quota::Pids, pids)]
-        .into_iter()
-        .flatten()
-        .collect()
+    // One number beside two limits: where the kernel slows down, and where it kills.
+    let known = [
+        of(Quota::MemoryMax, memory),
+        of(Quota::MemoryHigh, memory),
+        of(Quota::Pids, pids),
+    ];
+    known.into_iter().flatten().collect()
 }
 
 impl Runtime {
@@ -327,7 +341,7 @@ impl Shared {
 mod tests {
     use std::collections::BTreeMap;
 
-    use model::quota::{Capacity, Quotas};
+    use model::quota::{Amount, Capacity, Quotas};
 
     use super::*;
 
@@ -385,6 +399,36 @@ mod tests {
         // The least of a CPU that the kernel takes.
         let least = told(&[(Quota::CpuMax, "0.001")]).cpu_max;
         assert_eq!(least.map(|max| max.quota_us), Some(Bound::At(1000)));
+    }
+
+    #[test]
+    fn a_program_of_administrators_that_runs_away_leaves_the_node_its_reserve() {
+        let system = Tenant::system();
+        let told = |set: &[(Quota, Amount)], tenant: &Tenant| {
+            let limits = Limits {
+                capacity: Capacity {
+                    whole: [(Quota::MemoryMax, 1000 << 20), (Quota::Pids, 10_000)].into(),
+                    reserve: 100,
+                },
+                set: [(tenant.clone(), Quotas(set.iter().copied().collect()))].into(),
+            };
+            let controllers = ["memory", "pids"].map(str::to_owned);
+            let of = of(&limits, tenant, &controllers).unwrap();
+            (of.memory_max.unwrap(), of.pids_max.unwrap())
+        };
+        let reserve = (Bound::At(900 << 20), Bound::At(9000));
+        assert_eq!(told(&[], &system), reserve);
+        let much = [
+            (Quota::MemoryMax, Amount::Unlimited),
+            (Quota::Pids, Amount::Absolute(9_999)),
+        ];
+        assert_eq!(told(&much, &system), reserve);
+        let little = [(Quota::Pids, Amount::Absolute(50))];
+        let (memory, processes) = told(&little, &system);
+        assert_eq!((memory, processes), (reserve.0, Bound::At(50)));
+        // The group around all others has the bound.
+        let red = "red".parse().unwrap();
+        assert_eq!(told(&much, &red), (Bound::Max, Bound::At(9_999)));
     }
 
     #[test]
