@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Bounds the calls and requests that reach no handler yet: the number of a tenant's open calls,
-//! and the bytes of its requests while they arrive. Both are quotas of the tenant (`streams`,
-//! `request_bytes`), so a tenant that sends or opens too much is refused, and other tenants aren't.
+//! Bounds what calls take before and after their handlers: the number of a tenant's open calls,
+//! the bytes of its requests while they arrive, and those of its answers until they are sent. These
+//! are quotas of the tenant (`streams`, `request_bytes`), so a tenant that sends or opens too much,
+//! or doesn't read what it has asked for, is refused, and other tenants aren't.
 //!
 //! The caller's certificate is checked here, once for every call, those of health and reflection
 //! included ([`Authenticated`]): a caller whose certificate was revoked is refused, with its line
@@ -18,6 +19,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use api::status::to_status;
+use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use identity::{Identity, Peer};
@@ -78,10 +80,12 @@ impl BudgetLayer {
         let response = match checked.and_then(|_caller| self.streams.take(&tenant, 1)) {
             Ok(place) => {
                 let streams = action.is_some_and(|action| action.client_streams);
-                let (bytes, of) = (self.bytes, tenant.clone());
+                let (bytes, of) = (self.bytes.clone(), tenant.clone());
                 let counted = |body| Body::new(Counted::new(body, bytes, of, streams));
                 let response = inner.call(request.map(counted)).await?;
-                response.map(|body| Body::new(Held::new(body, place, &share)))
+                let unary = action.is_some_and(|action| !action.server_streams);
+                let room = unary.then_some((&self.bytes, &tenant));
+                held(response, room, place, &share).await
             }
             Err(error) => to_status(error).into_http(),
         };
@@ -147,22 +151,50 @@ where
     }
 }
 
+/// The answer with its place in the pools. That of a call with one answer is encoded here, so that
+/// its bytes are counted in `room` while its client reads them, however slowly.
+async fn held(
+    response: Response<Body>,
+    room: Option<(&Pool, &Tenant)>,
+    place: Taken,
+    share: &Share,
+) -> Response<Body> {
+    let (head, mut body) = response.into_parts();
+    let mut first = None;
+    let mut bytes = None;
+    if let Some((pool, tenant)) = room {
+        first = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await;
+        let data = first
+            .as_ref()
+            .and_then(|frame| frame.as_ref().ok()?.data_ref());
+        let length = data.map_or(0, |data| u64::try_from(data.len()).unwrap_or(u64::MAX));
+        match pool.take_or_alone(tenant, length) {
+            Ok(taken) => bytes = Some(taken),
+            Err(error) => {
+                let unread = error.hint("read the answers to earlier calls before the next one");
+                return to_status(unread).into_http();
+            }
+        }
+    }
+    let body = Held {
+        body,
+        first,
+        turn: share.turn(),
+        _place: place,
+        _bytes: bytes,
+    };
+    Response::from_parts(head, Body::new(body))
+}
+
 /// The body of an answer; the call counts until it has been sent. It is made in the turns of the
 /// caller's tenant.
 struct Held {
     body: Body,
+    /// What was read of it already.
+    first: Option<Result<Frame<Bytes>, Status>>,
     turn: Turn,
     _place: Taken,
-}
-
-impl Held {
-    fn new(body: Body, place: Taken, share: &Share) -> Self {
-        Self {
-            body,
-            turn: share.turn(),
-            _place: place,
-        }
-    }
+    _bytes: Option<Taken>,
 }
 
 impl HttpBody for Held {
@@ -173,16 +205,25 @@ impl HttpBody for Held {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Status>>> {
-        let Self { body, turn, .. } = self.get_mut();
-        turn.poll(cx, |cx| Pin::new(body).poll_frame(cx))
+        let Self {
+            body, first, turn, ..
+        } = self.get_mut();
+        match first.take() {
+            Some(frame) => Poll::Ready(Some(frame)),
+            None => turn.poll(cx, |cx| Pin::new(body).poll_frame(cx)),
+        }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.first.is_none() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        match self.first {
+            // What was read is no part of the body's own hint any more.
+            Some(_) => SizeHint::default(),
+            None => self.body.size_hint(),
+        }
     }
 }
 
@@ -269,7 +310,6 @@ impl HttpBody for Counted {
 mod tests {
     use std::collections::BTreeMap;
 
-    use bytes::Bytes;
     use model::quota::Capacity;
 
     use super::*;
@@ -294,6 +334,45 @@ mod tests {
 
     async fn next(body: &mut Counted) -> Option<Result<Frame<Bytes>, Status>> {
         std::future::poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await
+    }
+
+    /// An answer of so many bytes.
+    async fn answer(of: u64, pool: &Pool, tenant: &Tenant) -> Response<Body> {
+        let bytes = Bytes::from(vec![0; usize::try_from(of).unwrap()]);
+        let body = Body::new(Stalls(Some(bytes)));
+        let tenants = pool.tenants();
+        let place = Pool::new(tenants, Quota::Streams).take(tenant, 1).unwrap();
+        let share = tenants.share(tenant);
+        held(Response::new(body), Some((pool, tenant)), place, &share).await
+    }
+
+    #[tokio::test]
+    async fn answers_that_are_not_read_count_until_they_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let capacity = Capacity {
+            whole: BTreeMap::from([(Quota::RequestBytes, 4000), (Quota::Streams, 100)]),
+            reserve: 0,
+        };
+        let store = store::Store::open(dir.path()).unwrap();
+        let tenants = Tenants::start(store, dir.path(), capacity).await.unwrap();
+        let pool = Pool::new(&tenants, Quota::RequestBytes);
+        let system: Tenant = "system".parse().unwrap();
+        let refused = |response: &Response<Body>| is_beyond_a_quota(response);
+        let first = answer(3000, &pool, &system).await;
+        assert!(!refused(&first));
+        assert!(refused(&answer(3000, &pool, &system).await));
+        assert_eq!(pool.room(&system), 1000);
+        // Its client has read it.
+        drop(first);
+        let large = answer(9000, &pool, &system).await;
+        assert!(!refused(&large), "alone, it is not too large");
+        assert!(refused(&answer(1, &pool, &system).await));
+        let mut body = large.into_body();
+        let read = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await;
+        let read = read.unwrap().unwrap();
+        assert_eq!(read.data_ref().map(Bytes::len), Some(9000));
+        drop(body);
+        assert_eq!(pool.room(&system), 4000);
     }
 
     #[tokio::test]

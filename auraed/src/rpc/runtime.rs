@@ -16,9 +16,9 @@ use model::error::{Error, Reason};
 use model::name::{ObjectPath, Tenant};
 use model::object::Kind;
 use model::request::{ListQuery, Remove, RunExecutable, WaitFor};
-use model::signal::Signal;
 use model::status::Object;
 use observe::Logs;
+use pod::Pods;
 use prost::Message;
 use runtime::{Page, Runtime, WatchEvent, WatchKind, Watcher};
 use schedule::Schedules;
@@ -41,6 +41,8 @@ pub(super) struct RuntimeService {
     pub(super) runtime: Runtime,
     /// Whose runs some of it is.
     pub(super) schedules: Schedules,
+    /// Whose containers some of it is.
+    pub(super) pods: Pods,
     /// Those of cells are brought from here.
     pub(super) images: Images,
     pub(super) logs: Logs,
@@ -128,7 +130,7 @@ impl RuntimeService {
     }
 
     /// The other effects of a `RunExecutable`: the own cell that it creates, finished records that
-    /// it replaces.
+    /// it replaces, and its own where that is removed at its end.
     fn effects_of_run(&self, request: &RunExecutable) -> Vec<Effect> {
         let cell = request
             .own_cell
@@ -137,7 +139,9 @@ impl RuntimeService {
         let made = cell.iter().map(|cell| Effect::on(action::RUN_CELL, cell));
         let names = cell.iter().chain([&request.path]);
         let replaced = names.filter_map(|path| self.replaced(&request.tenant, path));
-        made.chain(replaced).collect()
+        let goes = request.spec.auto_remove;
+        let goes = goes.then(|| Effect::on(action::REMOVE, &request.path));
+        made.chain(replaced).chain(goes).collect()
     }
 
     /// The other effects of a `Remove`: running objects are stopped first.
@@ -148,7 +152,8 @@ impl RuntimeService {
         let stopped = stops.then(|| Effect::below(action::STOP, &target.path));
         let wish = || self.schedules.effect_of_stop(target);
         let wish = stops.then(wish).flatten();
-        stopped.into_iter().chain(wish).collect()
+        let of_pods = self.pods.effects_of_remove(target, stops);
+        stopped.into_iter().chain(wish).chain(of_pods).collect()
     }
 
     async fn hold(
@@ -283,7 +288,11 @@ impl Service for RuntimeService {
         let caller = self.enter(&request, action::UPDATE_CELL)?;
         let request = convert::update_cell(caller.tenant(), request.into_inner());
         let request = request.map_err(to_status)?;
-        let permit = caller.permit_for(&request.target).await?;
+        let target = &request.target;
+        let also = self.pods.effect_of_update(target).into_iter().collect();
+        let permit = caller
+            .permit_effects(&target.tenant, &target.path, Reach::Object, also)
+            .await?;
         let work = self.runtime.update_cell(permit, request);
         cell(&*caller.unless_expelled(work).await?)
     }
@@ -357,9 +366,11 @@ impl Service for RuntimeService {
         let request = convert::signal(caller.tenant(), request.into_inner());
         let request = request.map_err(to_status)?;
         let target = &request.target;
-        let kills = request.signal == Signal::KILL;
-        let also = kills.then(|| Effect::on(action::STOP, &target.path));
-        let also = also.into_iter().collect();
+        let mut also = Vec::new();
+        if request.signal.is_stop() {
+            also.push(Effect::on(action::STOP, &target.path));
+            also.extend(self.pods.effects_of_stop(target));
+        }
         let permit = caller
             .permit_effects(&target.tenant, &target.path, Reach::Object, also)
             .await?;
@@ -374,14 +385,10 @@ impl Service for RuntimeService {
         let caller = self.enter(&request, action::STOP)?;
         let request = convert::stop(caller.tenant(), request.into_inner()).map_err(to_status)?;
         let target = &request.target;
-        let also = self.schedules.effect_of_stop(target);
+        let mut also = self.pods.effects_of_stop(target);
+        also.extend(self.schedules.effect_of_stop(target));
         let permit = caller
-            .permit_effects(
-                &target.tenant,
-                &target.path,
-                Reach::Subtree,
-                also.into_iter().collect(),
-            )
+            .permit_effects(&target.tenant, &target.path, Reach::Subtree, also)
             .await?;
         // The caller that stops a run of a schedule ends its wish.
         let target = target.clone();

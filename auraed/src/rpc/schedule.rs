@@ -280,8 +280,14 @@ impl Service for ScheduleService {
         &self,
         request: Request<wire::TriggerRequest>,
     ) -> Answer<wire::ScheduleStatus> {
-        let name = |it: wire::TriggerRequest| (it.tenant, it.name);
-        let (caller, named, permit) = self.enter(request, action::TRIGGER, name).await?;
+        let caller = Caller::of(&self.identity, &request, action::TRIGGER)?;
+        let it = request.into_inner();
+        let named = convert::named(caller.tenant(), &it.tenant, &it.name).map_err(to_status)?;
+        let also = self.schedules.effects_of_trigger(&named);
+        let also = also.map_err(to_status)?;
+        let permit = caller
+            .permit_effects(&named.tenant, &named.path(), Reach::Object, also)
+            .await?;
         let triggered = self.schedules.trigger(permit, &named);
         shown(&*caller.unless_expelled(triggered).await?)
     }

@@ -27,7 +27,7 @@ use runtime::Runtime;
 use schedule::Schedules;
 use schedule::unit::Units;
 use store::Store;
-use tenants::{Pool, Tenants};
+use tenants::{Pool, Tenants, Turns};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tonic::service::Routes;
 use tonic::transport::Server;
@@ -56,6 +56,9 @@ const MAX_HEADERS: u32 = 16 * 1024;
 /// reads it, in bytes: beside `request_bytes` it is what a connection can make the daemon hold.
 const STREAM_WINDOW: u32 = 64 * 1024;
 const CONNECTION_WINDOW: u32 = 128 * 1024;
+/// Reads of sets that the store has at the same time, in turns by tenant: its one thread takes them
+/// in the order in which they come.
+const SETS_AT_THE_STORE: usize = 2;
 /// How often a silent connection is asked whether it is still there.
 const KEEPALIVE: Duration = Duration::from_secs(20);
 /// How long it may take to answer.
@@ -153,8 +156,21 @@ fn pod_service(services: &Services) -> PodService {
     }
 }
 
+fn tenant_service(services: &Services) -> TenantService {
+    TenantService {
+        runtime: services.runtime.clone(),
+        identity: Arc::clone(&services.identity),
+        tenants: services.tenants.clone(),
+        pods: services.pods.clone(),
+        schedules: services.schedules.clone(),
+        logs: services.logs.clone(),
+        store: services.store.clone(),
+    }
+}
+
 async fn routes(services: Services) -> Result<Routes, ServeError> {
     let (observe_service, pod_service) = (observe_service(&services), pod_service(&services));
+    let tenant_service = tenant_service(&services);
     let Services {
         identity,
         runtime,
@@ -169,13 +185,6 @@ async fn routes(services: Services) -> Result<Routes, ServeError> {
         deadline,
         max_message,
     } = services;
-    let tenant_service = TenantService {
-        runtime: runtime.clone(),
-        identity: Arc::clone(&identity),
-        tenants: tenants.clone(),
-        pods: pods.clone(),
-        schedules: schedules.clone(),
-    };
     let image_service = ImageService {
         identity: Arc::clone(&identity),
         images: images.clone(),
@@ -185,6 +194,7 @@ async fn routes(services: Services) -> Result<Routes, ServeError> {
         identity: Arc::clone(&identity),
         runtime,
         schedules: schedules.clone(),
+        pods,
         images,
         logs,
         deadline,
@@ -205,6 +215,7 @@ async fn routes(services: Services) -> Result<Routes, ServeError> {
     let sets_service = SetsService {
         identity: Arc::clone(&identity),
         store,
+        reads: Turns::new(SETS_AT_THE_STORE),
     };
     let identity_service = IdentityService { identity, tenants };
     let mut routes = Routes::builder();

@@ -8,9 +8,9 @@ use api::convert::unit as convert;
 use api::schedule::v0 as wire;
 use api::schedule::v0::units_server::Units as Service;
 use api::status::to_status;
-use identity::{Identity, Permit, Target};
+use identity::{Effect, Identity, Permit, Target};
 use model::error::Error;
-use model::unit::{FileVerb, Verb};
+use model::unit::{FileVerb, JobMode, Verb};
 use schedule::unit::{Transient, UnitName, Units, named};
 use tonic::{Request, Response, Status};
 
@@ -31,8 +31,23 @@ impl UnitService {
         request: &Request<T>,
         action: &'static str,
     ) -> Result<(Caller, Permit), Status> {
+        self.permit_stopping(request, action, false).await
+    }
+
+    /// The same; where the call also stops units, who may stop none is refused.
+    async fn permit_stopping<T>(
+        &self,
+        request: &Request<T>,
+        action: &'static str,
+        stops: bool,
+    ) -> Result<(Caller, Permit), Status> {
         let caller = Caller::of(&self.identity, request, action)?;
-        let permit = caller.permit(Target::own()).await?;
+        let own = Target::own();
+        let target = match stops {
+            true => own.and(Effect::of_tenant(action::STOP_UNIT)),
+            false => own,
+        };
+        let permit = caller.permit(target).await?;
         Ok((caller, permit))
     }
 
@@ -42,11 +57,14 @@ impl UnitService {
         action: &'static str,
         verb: impl FnOnce(bool) -> Verb,
     ) -> Answer<wire::UnitJob> {
-        let (caller, permit) = self.permit(&request, action).await?;
-        let message = request.into_inner();
-        let unit = named("name", &message.name).map_err(to_status)?;
-        let mode = convert::mode(message.mode).map_err(to_status)?;
-        let (verb, wait) = (verb(message.conditional), !message.no_wait);
+        let (verb, wait) = (
+            verb(request.get_ref().conditional),
+            !request.get_ref().no_wait,
+        );
+        let mode = convert::mode(request.get_ref().mode).map_err(to_status)?;
+        let stops = stops(verb, mode) && action != action::STOP_UNIT;
+        let (caller, permit) = self.permit_stopping(&request, action, stops).await?;
+        let unit = named("name", &request.get_ref().name).map_err(to_status)?;
         let done = self.units.job(&permit, unit, verb, mode, wait);
         let done = caller.unless_expelled(done).await?;
         Ok(Response::new(convert::to_job(done)))
@@ -69,6 +87,15 @@ impl UnitService {
             .change_files(&permit, verb, units, message.runtime);
         let changed = changed.await.map_err(to_status)?;
         Ok(Response::new(convert::to_changes(changed)))
+    }
+}
+
+/// Whether a job stops units that run: by its verb, or because nothing else is to stay. What a
+/// start stops because their files say so (`Conflicts=`) is the files' to say.
+fn stops(verb: Verb, mode: JobMode) -> bool {
+    match verb {
+        Verb::Stop | Verb::Restart | Verb::TryRestart | Verb::ReloadOrRestart => true,
+        Verb::Start | Verb::Reload => mode == JobMode::Isolate,
     }
 }
 
@@ -127,10 +154,12 @@ impl Service for UnitService {
         &self,
         request: Request<wire::KillUnitRequest>,
     ) -> Answer<wire::KillUnitResponse> {
-        let (_, permit) = self.permit(&request, action::KILL_UNIT).await?;
+        let signal = convert::signal(&request.get_ref().signal).map_err(to_status)?;
+        let stops = signal.is_stop();
+        let permitted = self.permit_stopping(&request, action::KILL_UNIT, stops);
+        let (_, permit) = permitted.await?;
         let message = request.into_inner();
         let unit = named("name", &message.name).map_err(to_status)?;
-        let signal = convert::signal(&message.signal).map_err(to_status)?;
         let whom = convert::whom(message.whom, message.main_only).map_err(to_status)?;
         let sent = self.units.kill(&permit, unit, signal, whom);
         sent.await.map_err(to_status)?;

@@ -21,6 +21,7 @@ use crate::node::TestNode;
 use crate::requests::{cell, program};
 use crate::table::Whom::Owner;
 use crate::table::at;
+use crate::units::units;
 
 const RUN_CELL: &str = "runtime.RunCell";
 const RUN_EXECUTABLE: &str = "runtime.RunExecutable";
@@ -37,6 +38,8 @@ const DECLARE: &str = "schedule.Declare";
 const GET_CONFIG: &str = "schedule.GetConfig";
 const PAUSE: &str = "schedule.Pause";
 const REMOVE_SCHEDULE: &str = "schedule.Remove";
+const TRIGGER: &str = "schedule.Trigger";
+const STOP_UNIT: &str = "schedule.StopUnit";
 /// No registry: nothing listens there.
 const NOWHERE: &str = "127.0.0.1:1/none:v1";
 
@@ -44,7 +47,7 @@ const NOWHERE: &str = "127.0.0.1:1/none:v1";
 const EFFECTS: &[(&str, &[&str])] = &[
     (RUN_EXECUTABLE, &[RUN_CELL, REMOVE, PULL]),
     (RUN_CELL, &[REMOVE, PULL]),
-    ("runtime.UpdateCell", &[]),
+    ("runtime.UpdateCell", &[UPDATE_POD]),
     ("runtime.UpdateExecutable", &[]),
     ("runtime.FreezeCell", &[]),
     ("runtime.ThawCell", &[]),
@@ -52,9 +55,9 @@ const EFFECTS: &[(&str, &[&str])] = &[
     ("runtime.List", &[]),
     ("runtime.Watch", &[]),
     ("runtime.Wait", &[]),
-    ("runtime.Signal", &[STOP]),
-    (STOP, &[PAUSE]),
-    (REMOVE, &[STOP, PAUSE]),
+    ("runtime.Signal", &[STOP, STOP_POD]),
+    (STOP, &[PAUSE, STOP_POD]),
+    (REMOVE, &[STOP, PAUSE, STOP_POD, REMOVE_POD]),
     ("runtime.Attach", &[LOGS]),
     (LOGS, &[]),
     ("observe.Usage", &[]),
@@ -96,7 +99,7 @@ const EFFECTS: &[(&str, &[&str])] = &[
     ("image.Import", &[]),
     ("image.Export", &[]),
     ("image.Verify", &[]),
-    (RUN_POD, &[RUN_CELL, RUN_EXECUTABLE, PULL]),
+    (RUN_POD, &[RUN_CELL, RUN_EXECUTABLE, PULL, REMOVE]),
     ("pod.Get", &[]),
     ("pod.List", &[]),
     ("pod.Watch", &[]),
@@ -128,19 +131,20 @@ const EFFECTS: &[(&str, &[&str])] = &[
     ("schedule.List", &[]),
     (REMOVE_SCHEDULE, &[STOP, STOP_POD, REMOVE, REMOVE_POD]),
     // What they begin is done on behalf of the owner, and decided then.
-    ("schedule.Trigger", &[]),
+    (TRIGGER, &[STOP, STOP_POD]),
     (PAUSE, &[]),
     ("schedule.Resume", &[]),
     ("schedule.History", &[]),
     ("schedule.Why", &[]),
-    // Units are the node's own, run by the node for its administrators.
+    // Units are the node's own, run by the node for its administrators. What a start stops because
+    // of a `Conflicts=` is the files' to say.
     ("schedule.ListUnits", &[]),
     ("schedule.GetUnit", &[]),
-    ("schedule.StartUnit", &[]),
-    ("schedule.StopUnit", &[]),
-    ("schedule.RestartUnit", &[]),
-    ("schedule.ReloadUnit", &[]),
-    ("schedule.KillUnit", &[]),
+    ("schedule.StartUnit", &[STOP_UNIT]),
+    (STOP_UNIT, &[]),
+    ("schedule.RestartUnit", &[STOP_UNIT]),
+    ("schedule.ReloadUnit", &[STOP_UNIT]),
+    ("schedule.KillUnit", &[STOP_UNIT]),
     ("schedule.ResetFailedUnits", &[]),
     ("schedule.EnableUnits", &[]),
     ("schedule.DisableUnits", &[]),
@@ -179,7 +183,8 @@ const fn call(
     }
 }
 
-/// `kept` and `kept-pod` are schedules, each with its run 1.
+/// `kept` and `kept-pod` are schedules, each with its run 1; `many` and `kept-pod-1-many` have
+/// replicas, one each.
 ///
 /// `web` runs, with `web/main` and `web/secret/job` in it; `idle` runs and is empty; `old` and
 /// `web/done` have ended.
@@ -188,7 +193,10 @@ const CALLS: &[Call] = &[
     call(RUN_EXECUTABLE, RUN_CELL, "own", run_with_cell),
     call(RUN_EXECUTABLE, RUN_EXECUTABLE, "own/main", run_with_cell),
     call(RUN_EXECUTABLE, REMOVE, "web/done", run_again),
+    call(RUN_EXECUTABLE, REMOVE, "web/brief", run_and_go),
     call(RUN_CELL, REMOVE, "old", run_cell_again),
+    call(RUN_POD, REMOVE, "old", |ann| run_pod_at(ann, "old")),
+    call("runtime.UpdateCell", UPDATE_POD, "kept-pod-1", update_app),
     call(RUN_EXECUTABLE, PULL, "", pull_and_run),
     call(RUN_CELL, PULL, "", pull_and_make),
     call(RUN_POD, RUN_CELL, "", run_pod),
@@ -208,7 +216,18 @@ const CALLS: &[Call] = &[
         freeze,
     ),
     call("runtime.ThawCell", "runtime.ThawCell", "web/secret", thaw),
-    call("runtime.Signal", STOP, "web/main", kill),
+    call("runtime.Signal", STOP, "web/main", |ann| {
+        signal(ann, "web/main", "KILL")
+    }),
+    call("runtime.Signal", STOP, "web/main", |ann| {
+        signal(ann, "web/main", "TERM")
+    }),
+    call("runtime.Signal", STOP, "web/main", |ann| {
+        signal(ann, "web/main", "STOP")
+    }),
+    call("runtime.Signal", STOP_POD, "kept-pod-1", |ann| {
+        signal(ann, "kept-pod-1/app/main", "TERM")
+    }),
     call(STOP, STOP, "web/secret", stop_web),
     call(STOP, STOP, "web/secret/job", stop_web),
     call(REMOVE, STOP, "", |ann| remove(ann, "web/main", true)),
@@ -232,6 +251,17 @@ const CALLS: &[Call] = &[
     call("schedule.Undo", RUN_EXECUTABLE, "rolled/main", undo),
     call("schedule.Undo", RUN_CELL, "rolled", undo),
     call(DECLARE, REMOVE, "", |ann| declare(ann, in_cell)),
+    call(TRIGGER, STOP, "", |ann| trigger(ann, "many")),
+    call(TRIGGER, STOP_POD, "", |ann| trigger(ann, "kept-pod-1-many")),
+    call(STOP, STOP_POD, "kept-pod-1", |ann| {
+        stop(ann, "kept-pod-1/app")
+    }),
+    call(REMOVE, STOP_POD, "kept-pod-1", |ann| {
+        remove(ann, "kept-pod-1", true)
+    }),
+    call(REMOVE, REMOVE_POD, "kept-pod-1", |ann| {
+        remove(ann, "kept-pod-1", true)
+    }),
     call(STOP, PAUSE, "kept", |ann| stop(ann, "kept-1")),
     call(STOP_POD, PAUSE, "kept-pod", |ann| {
         end_pod(ann, "kept-pod-1", false)
@@ -251,6 +281,42 @@ const CALLS: &[Call] = &[
     }),
     call(REMOVE_SCHEDULE, STOP_POD, "", |ann| forget(ann, "kept-pod")),
 ];
+
+/// Those that take an administrator.
+const OF_UNITS: &[Call] = &[
+    call("schedule.StartUnit", STOP_UNIT, "", |ops| {
+        let mode = schedule::UnitJobMode::Isolate;
+        Box::pin(async move { units(&ops).start_unit(job(mode, false)).await.map(drop) })
+    }),
+    call("schedule.RestartUnit", STOP_UNIT, "", |ops| {
+        let mode = schedule::UnitJobMode::Replace;
+        Box::pin(async move { units(&ops).restart_unit(job(mode, true)).await.map(drop) })
+    }),
+    call("schedule.ReloadUnit", STOP_UNIT, "", |ops| {
+        let mode = schedule::UnitJobMode::Replace;
+        Box::pin(async move { units(&ops).reload_unit(job(mode, true)).await.map(drop) })
+    }),
+    call("schedule.KillUnit", STOP_UNIT, "", |ops| {
+        Box::pin(async move { units(&ops).kill_unit(kill_unit("")).await.map(drop) })
+    }),
+];
+
+fn job(mode: schedule::UnitJobMode, conditional: bool) -> schedule::UnitJobRequest {
+    schedule::UnitJobRequest {
+        name: "nginx".into(),
+        mode: mode.into(),
+        conditional,
+        ..Default::default()
+    }
+}
+
+fn kill_unit(signal: &str) -> schedule::KillUnitRequest {
+    schedule::KillUnitRequest {
+        name: "nginx".into(),
+        signal: signal.into(),
+        ..Default::default()
+    }
+}
 
 /// A wish, under that name, of a container.
 fn image(name: &str) -> schedule::DeclareRequest {
@@ -455,9 +521,17 @@ fn debug_pod(ann: Person) -> Called {
 }
 
 fn run_pod(ann: Person) -> Called {
+    run_pod_at(ann, "group")
+}
+
+fn run_pod_at(ann: Person, path: &'static str) -> Called {
     Box::pin(async move {
+        let pod = pod::Pod {
+            r#ref: at(Owner, path),
+            ..group()
+        };
         let request = pod::RunRequest {
-            pod: Some(group()),
+            pod: Some(pod),
             ..Default::default()
         };
         PodsClient::new(ann.node.channel())
@@ -500,6 +574,51 @@ fn run_again(ann: Person) -> Called {
     })
 }
 
+/// Its record goes at its end.
+fn run_and_go(ann: Person) -> Called {
+    Box::pin(async move {
+        let mut request = program("web/brief", &["/bin/true"]);
+        let executable = request.executable.as_mut();
+        if let Some(spec) = executable.and_then(|it| it.spec.as_mut()) {
+            spec.auto_remove = true;
+        }
+        ann.node.runtime().run_executable(request).await.map(drop)
+    })
+}
+
+/// Of a container of a pod.
+fn update_app(ann: Person) -> Called {
+    let spec = wire::CellSpec {
+        resources: Some(wire::Resources {
+            pids_max: Some(50),
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    let request = wire::UpdateCellRequest {
+        r#ref: at(Owner, "kept-pod-1/app"),
+        spec: Some(spec),
+        update_mask: Some(prost_types::FieldMask {
+            paths: vec!["spec.resources.pids_max".to_owned()],
+        }),
+        ..Default::default()
+    };
+    Box::pin(async move { ann.node.runtime().update_cell(request).await.map(drop) })
+}
+
+fn trigger(ann: Person, name: &'static str) -> Called {
+    Box::pin(async move {
+        let request = schedule::TriggerRequest {
+            name: name.into(),
+            ..Default::default()
+        };
+        crate::schedule::schedules(&ann)
+            .trigger(request)
+            .await
+            .map(drop)
+    })
+}
+
 fn run_cell_again(ann: Person) -> Called {
     Box::pin(async move {
         ann.node
@@ -524,10 +643,10 @@ fn thaw(ann: Person) -> Called {
     Box::pin(async move { ann.node.runtime().thaw_cell(request).await.map(drop) })
 }
 
-fn kill(ann: Person) -> Called {
+fn signal(ann: Person, path: &str, signal: &str) -> Called {
     let request = wire::SignalRequest {
-        r#ref: at(Owner, "web/main"),
-        signal: "KILL".to_owned(),
+        r#ref: at(Owner, path),
+        signal: signal.to_owned(),
         all_processes: false,
     };
     Box::pin(async move { ann.node.runtime().signal(request).await.map(drop) })
@@ -601,6 +720,18 @@ async fn furnish(ann: &Person) {
     let kept = crate::schedule::shell("kept", "exec sleep 1000");
     crate::schedule::declare_and_run(ann, kept).await;
     crate::schedule::declare_and_run(ann, in_pod("kept-pod")).await;
+    let many = crate::schedule::shell("many", "exec sleep 1000");
+    // Of the second one's run nothing is in the picture of the node.
+    for mut many in [many, in_pod("kept-pod-1-many")] {
+        let name = many.name.clone();
+        many.spec.as_mut().unwrap().replicas = Some(schedule::Replicas {
+            count: 1,
+            ..Default::default()
+        });
+        crate::schedule::declare(ann, many).await.unwrap();
+        let begun = |it: &schedule::ScheduleStatus| it.runs.iter().any(|it| it.began.is_some());
+        crate::schedule::until(ann, &name, "begun", begun).await;
+    }
     for script in ["true", "false"] {
         let mut rolled = crate::schedule::shell("rolled", script);
         rolled.spec.as_mut().unwrap().replicas = Some(schedule::Replicas::default());
@@ -661,9 +792,8 @@ fn every_pair_of_a_method_and_an_effect_is_called() {
     }
     for (method, effects) in EFFECTS {
         for effect in *effects {
-            let called = CALLS
-                .iter()
-                .any(|c| c.method == *method && c.denied == *effect);
+            let mut calls = CALLS.iter().chain(OF_UNITS);
+            let called = calls.any(|c| c.method == *method && c.denied == *effect);
             assert!(called, "{method} without {effect} is not tried");
         }
     }
@@ -721,6 +851,41 @@ async fn one_line_names_all_effects(administrator: &Person) {
         }
     }
     panic!("no line of the audit names the denied cell");
+}
+
+#[tokio::test]
+async fn an_administrator_who_may_stop_no_unit_ends_none_by_other_words() {
+    let Some(node) = TestNode::start() else {
+        return;
+    };
+    let administrator = node.administrator().await;
+    let ops = administrator.introduce_administrator(&node, "ops").await;
+    let refused = |done: Result<(), Status>| {
+        let reason = done.map_err(|status| from_status(&status).reason);
+        reason == Err(Some(Reason::PermissionDenied))
+    };
+    for call in OF_UNITS {
+        assert!(!refused((call.ask)(ops.clone()).await), "{}", call.method);
+    }
+    let denial = identity::DenyRequest {
+        tenant: "system".into(),
+        user: "ops".into(),
+        action: STOP_UNIT.into(),
+        ..Default::default()
+    };
+    administrator.deny(denial).await;
+    for call in OF_UNITS {
+        assert!(refused((call.ask)(ops.clone()).await), "{}", call.method);
+    }
+    // What stops nothing is as before.
+    let mode = schedule::UnitJobMode::Replace;
+    let start = units(&ops).start_unit(job(mode, false)).await;
+    assert!(!refused(start.map(drop)));
+    let reload = units(&ops).reload_unit(job(mode, false)).await;
+    assert!(!refused(reload.map(drop)));
+    let told = units(&ops).kill_unit(kill_unit("HUP")).await;
+    assert!(!refused(told.map(drop)));
+    node.stop();
 }
 
 #[tokio::test]

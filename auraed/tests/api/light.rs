@@ -7,6 +7,7 @@ use std::path::Path;
 use api::runtime::v0 as wire;
 use api::runtime::v0::ending::{KillMode, MainProcess};
 use api::status::{Reason, from_status};
+use testkit::until;
 
 use crate::caller::Person;
 use crate::node::TestNode;
@@ -116,14 +117,6 @@ fn runs(pid: u32) -> bool {
         .rsplit_once(')')
         .map_or("", |(_, rest)| rest.trim_start());
     !state.is_empty() && !state.starts_with('Z')
-}
-
-async fn until(what: &str, so: impl Fn() -> bool) {
-    let started = std::time::Instant::now();
-    while !so() {
-        assert!(started.elapsed().as_secs() < 20, "{what}");
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
 }
 
 fn number_in(file: &Path) -> u32 {
@@ -288,7 +281,7 @@ async fn kill_modes_say_who_outlives_the_main_process() {
     for (mode, child_stays) in [(KillMode::Mixed, false), (KillMode::Process, true)] {
         let _ = std::fs::remove_file(&file);
         started(&administrator, "system/unit/a", spec(mode)).await;
-        until("the child", || runs(number_in(&file))).await;
+        until("the child", || runs(number_in(&file)));
         let child = number_in(&file);
         stop(&administrator, "system/unit/a").await;
         assert_eq!(runs(child), child_stays, "{mode:?}");
@@ -301,7 +294,7 @@ async fn kill_modes_say_who_outlives_the_main_process() {
     assert!(began.elapsed().as_secs() < 60, "a grace was waited for");
     let child = number_in(&file);
     stop(&administrator, "system/unit").await;
-    until("the cell ends what was left behind", || !runs(child)).await;
+    until("the cell ends what was left behind", || !runs(child));
     node.stop();
 }
 

@@ -47,6 +47,7 @@ mod sockets;
 mod stories;
 mod table;
 mod tenants;
+mod tenants_removed;
 mod unit_sandbox;
 mod units;
 mod units_bus;
@@ -159,32 +160,44 @@ async fn refused_by_certificate(row: &Row, cast: &Cast) {
 /// permission gives what they don't; and both end when they are withdrawn.
 async fn after_a_change(row: &Row, cast: &Cast) {
     let before = row.expected(Whom::Owner);
-    let grant = if before.permits() {
+    let mut grants = Vec::new();
+    if before.permits() {
         let message = identity::DenyRequest {
             tenant: "acme".into(),
             user: "ann".into(),
             action: row.action.into(),
             ..Default::default()
         };
-        cast.administrator.deny(message).await
+        grants.push(cast.administrator.deny(message).await);
     } else {
-        let message = identity::AllowRequest {
-            tenant: "acme".into(),
-            user: "ann".into(),
-            action: row.action.into(),
-            ..Default::default()
-        };
-        cast.administrator.allow(message).await
-    };
+        for action in [row.action].iter().chain(also_taken(row.action)) {
+            let message = identity::AllowRequest {
+                tenant: "acme".into(),
+                user: "ann".into(),
+                action: (*action).into(),
+                ..Default::default()
+            };
+            grants.push(cast.administrator.allow(message).await);
+        }
+    }
     let answer = call(&cast.owner, row, Whom::Owner).await;
     assert_ne!(
         before.permits(),
         answer.was_permitted(),
-        "{} after {}: {answer:?}",
-        row.action,
-        grant.action
+        "{} after {grants:?}: {answer:?}",
+        row.action
     );
-    cast.administrator.withdraw(grant.id).await;
+    for grant in grants {
+        cast.administrator.withdraw(grant.id).await;
+    }
+}
+
+/// What the row's call of a method takes beside permission for the method.
+fn also_taken(action: &str) -> &'static [&'static str] {
+    match action {
+        "schedule.RestartUnit" | "schedule.KillUnit" => &["schedule.StopUnit"],
+        _ => &[],
+    }
 }
 
 #[tokio::test]

@@ -49,8 +49,7 @@ impl TestNode {
     }
 
     fn start_in(settings: &[&str], small_disk: bool) -> Option<Self> {
-        if !is_root() {
-            testkit::skip("a node needs root");
+        if !testkit::needs_root("a node needs root") {
             return None;
         }
         let folder = tempfile::tempdir().unwrap();
@@ -323,10 +322,4 @@ fn command(folder: &Path, cgroup: &str) -> Command {
 pub(crate) fn end(process: &mut Child) -> Option<i32> {
     let status = testkit::exec::end(process, TIMEOUT).unwrap();
     status.and_then(|status| status.code())
-}
-
-fn is_root() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let uid = status.lines().find_map(|line| line.strip_prefix("Uid:"));
-    uid.and_then(|uid| uid.split_whitespace().nth(1)) == Some("0")
 }

@@ -230,6 +230,23 @@ async fn containers_begin_in_order_and_share_folders_and_the_network() {
 }
 
 #[tokio::test]
+async fn an_init_container_that_has_done_its_work_has_ended() {
+    let Some(node) = TestNode::start() else {
+        return;
+    };
+    let (_, ann) = people(&node).await;
+    let spec = wire::PodSpec {
+        init_containers: vec![container("init", "true")],
+        ..spec(vec![container("app", "sleep 900")])
+    };
+    let status = run(&ann, "web", spec, WaitFor::Ready).await.unwrap();
+    let init = &status.init_containers[0];
+    assert_eq!(init.state(), State::Ended, "{init:?}");
+    assert_eq!(init.next_start, None);
+    node.stop();
+}
+
+#[tokio::test]
 async fn a_container_that_fails_is_started_again_and_waits_longer_each_time() {
     let Some(mut node) = TestNode::start() else {
         return;

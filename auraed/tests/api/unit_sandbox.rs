@@ -149,7 +149,7 @@ async fn commands_of_an_activation_share_their_tmp_and_it_goes_with_them() {
 }
 
 #[tokio::test]
-async fn a_program_in_its_namespaces_outlives_the_daemon_and_what_a_dead_one_left_is_swept() {
+async fn a_program_in_its_namespaces_outlives_the_daemon_and_what_a_dead_one_left_is_removed() {
     let Some(mut machine) = Machine::start() else {
         return;
     };

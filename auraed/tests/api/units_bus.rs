@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use testkit::soon;
+
 use crate::units::Machine;
 
 const NAME: &str = "org.freedesktop.systemd1";
@@ -111,17 +113,6 @@ fn ran(command: &mut Command) -> Result<String, String> {
     match done.status.success() {
         true => Ok(text(&done.stdout)),
         false => Err(format!("{}{}", text(&done.stdout), text(&done.stderr))),
-    }
-}
-
-fn soon<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
-        std::thread::sleep(Duration::from_millis(50));
     }
 }
 

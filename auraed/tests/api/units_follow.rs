@@ -211,7 +211,7 @@ async fn a_signal_reaches_those_whom_it_is_for() {
     signalled(&administrator, "web", Main).await.unwrap();
     wrote("out", &["main"]).await;
     let none = signalled(&administrator, "web", Control).await.unwrap_err();
-    assert!(none.contains("no command beside it"), "{none}");
+    assert!(none.contains("has no control process"), "{none}");
     begin_reload(&administrator, "web").await;
     wrote("out.set", &["control"]).await;
     signalled(&administrator, "web", Control).await.unwrap();
@@ -240,7 +240,7 @@ async fn a_signal_waits_for_the_command_that_it_is_for() {
         until(&administrator, "web", "up", |it| it.sub == "running").await;
     }
     let none = signalled(&administrator, "web", wire::UnitKillWhom::Control).await;
-    assert!(none.unwrap_err().contains("no command beside it"));
+    assert!(none.unwrap_err().contains("has no control process"));
     machine.node.stop();
 }
 

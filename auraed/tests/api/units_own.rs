@@ -8,6 +8,7 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use api::schedule::v0 as wire;
+use testkit::soon;
 
 use crate::units::{Machine, job, kill, start, status, stop, units, until};
 
@@ -15,17 +16,6 @@ use crate::units::{Machine, job, kill, start, status, stop, units, until};
 fn open_to_all(machine: &Machine) {
     let made: std::fs::Permissions = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     std::fs::set_permissions(machine.folder.path(), made).unwrap();
-}
-
-fn soon<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(30), "{what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// The user of a process.

@@ -210,7 +210,7 @@ async fn a_stream_ends_within_a_second_of_its_permission() {
     };
     let administrator = node.administrator().await;
     let ann = administrator.introduce(&node, "acme", "ann", None).await;
-    administrator.allow(may_read_the_journal()).await;
+    let allowed = administrator.allow(may_read_the_journal()).await;
     let mut runtime = ann.node.runtime();
     let cell = cell(Owner, "web", wire::CellSpec::default());
     runtime.run_cell(cell).await.unwrap();
@@ -227,6 +227,33 @@ async fn a_stream_ends_within_a_second_of_its_permission() {
         ends(action, ended).await;
         administrator.withdraw(grant.id).await;
     }
+    // What was allowed by a grant ends with that.
+    let ended = tokio::spawn(journal(ann.clone(), uid));
+    still_open("observe.Journal", &ended).await;
+    administrator.withdraw(allowed.id).await;
+    ends("observe.Journal", ended).await;
+    node.stop();
+}
+
+/// Nothing of it is decided by an action: the connection itself ends.
+#[tokio::test]
+async fn a_watch_of_the_node_s_health_ends_with_its_certificate() {
+    let Some(node) = TestNode::start() else {
+        return;
+    };
+    let administrator = node.administrator().await;
+    let ann = administrator.introduce(&node, "acme", "ann", None).await;
+    let mut health = tonic_health::pb::health_client::HealthClient::new(ann.node.channel());
+    let request = tonic_health::pb::HealthCheckRequest::default();
+    let mut watched = health.watch(request).await.unwrap().into_inner();
+    assert!(watched.message().await.unwrap().is_some());
+    let ended = tokio::spawn(async move { watched.message().await });
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert!(!ended.is_finished(), "it did not stay open");
+    administrator.revoke(&ann).await;
+    let ended = tokio::time::timeout(Duration::from_secs(20), ended).await;
+    let ended = ended.expect("it goes on").unwrap();
+    assert!(!matches!(ended, Ok(Some(_))), "{ended:?}");
     node.stop();
 }
 

@@ -20,6 +20,9 @@ const NAMES: [&str; 31] = [
     "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
 ];
 
+/// Those that tell a program something.
+const TELL: [&str; 7] = ["HUP", "USR1", "USR2", "CHLD", "CONT", "URG", "WINCH"];
+
 /// A signal, 1 to 64.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
@@ -34,6 +37,14 @@ impl Signal {
     pub const TERM: Signal = Signal(15);
     /// `SIGCONT`: what was stopped goes on.
     pub const CONT: Signal = Signal(18);
+
+    /// Whether it ends or halts programs, so that who may stop none may not send it: all but those
+    /// by which daemons are told to read, rotate or go on, and those that do nothing by themselves.
+    /// A program that does nothing about SIGHUP, SIGUSR1 or SIGUSR2 ends by them all the same.
+    pub fn is_stop(self) -> bool {
+        let name = NAMES.get(usize::from(self.0).saturating_sub(1));
+        !name.is_some_and(|name| TELL.contains(name))
+    }
 
     /// The kernel's number, 1 to 64.
     pub fn number(self) -> u8 {
@@ -117,6 +128,19 @@ impl TryFrom<String> for Signal {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_ends_or_halts_a_program_is_a_stop() {
+        let of = |name: &str| name.parse::<Signal>().unwrap().is_stop();
+        for name in [
+            "TERM", "INT", "QUIT", "ABRT", "KILL", "STOP", "TSTP", "ALRM", "RTMIN+3", "32",
+        ] {
+            assert!(of(name), "{name}");
+        }
+        for name in ["HUP", "USR1", "USR2", "CONT", "CHLD", "URG", "WINCH"] {
+            assert!(!of(name), "{name}");
+        }
+    }
 
     #[test]
     fn known_names_have_their_numbers() {

@@ -30,6 +30,9 @@ const RUN_EXECUTABLE: &str = "runtime.RunExecutable";
 const UPDATE_CELL: &str = "runtime.UpdateCell";
 const STOP: &str = "runtime.Stop";
 const REMOVE: &str = "runtime.Remove";
+const UPDATE_POD: &str = "pod.Update";
+const STOP_POD: &str = "pod.Stop";
+const REMOVE_POD: &str = "pod.Remove";
 
 /// How long a connection to a port may take.
 const DIAL: Duration = Duration::from_secs(10);
@@ -90,8 +93,8 @@ impl Pods {
                 pods.shared.known.send_replace(true);
                 let shared = pods.shared.clone();
                 // What workloads have left may be much.
-                let swept = tokio::task::spawn_blocking(move || shared.sweep()).await;
-                if let Err(error) = swept {
+                let removed = tokio::task::spawn_blocking(move || shared.remove_orphans()).await;
+                if let Err(error) = removed {
                     tracing::warn!(%error, "volumes of pods that are no more stay behind");
                 }
             }
@@ -172,6 +175,44 @@ impl Pods {
         standing.ended.then(|| Effect::on(REMOVE, path))
     }
 
+    /// The pods that an act on a cell or a program of the runtime's concerns: the one that it is
+    /// of, and those inside of it. They are cells to every call of the runtime, so what is denied
+    /// of a pod is denied there, too.
+    fn concerned(&self, target: &ObjectRef) -> Vec<ObjectPath> {
+        let pods = self.shared.lock();
+        let of_tenant = pods.keys().filter(|(tenant, _)| *tenant == target.tenant);
+        let near = |path: &&ObjectPath| target.path.is_within(path) || path.is_within(&target.path);
+        of_tenant
+            .map(|(_, path)| path)
+            .filter(near)
+            .cloned()
+            .collect()
+    }
+
+    /// The effects on pods of a call that stops something of the runtime's.
+    pub fn effects_of_stop(&self, target: &ObjectRef) -> Vec<Effect> {
+        let pods = self.concerned(target).into_iter();
+        pods.map(|path| Effect::on(STOP_POD, &path)).collect()
+    }
+
+    /// Of a call that removes it; `stops`: and stops it before.
+    pub fn effects_of_remove(&self, target: &ObjectRef, stops: bool) -> Vec<Effect> {
+        let mut effects = match stops {
+            true => self.effects_of_stop(target),
+            false => Vec::new(),
+        };
+        let pods = self.concerned(target).into_iter();
+        effects.extend(pods.map(|path| Effect::on(REMOVE_POD, &path)));
+        effects
+    }
+
+    /// Of a call that changes the limits of a cell.
+    pub fn effect_of_update(&self, target: &ObjectRef) -> Option<Effect> {
+        let pods = self.concerned(target).into_iter();
+        let mut own = pods.filter(|path| target.path.is_within(path));
+        own.next().map(|path| Effect::on(UPDATE_POD, &path))
+    }
+
     /// One pod.
     ///
     /// # Errors
@@ -195,14 +236,10 @@ impl Pods {
     /// Where the permit does not cover what is asked for.
     pub fn list(&self, permit: &Permit, scope: &Scope) -> Result<Vec<PodStatus>, Error> {
         permit.demand_scope(scope)?;
-        let asked = |tenant: &Tenant| match scope {
-            Scope::Tenant(asked) => asked == tenant,
-            Scope::Every => true,
-        };
         let pods = self.shared.lock();
         let shown = pods
             .iter()
-            .filter(|((tenant, path), _)| asked(tenant) && permit.shows(tenant, path));
+            .filter(|((tenant, path), _)| scope.includes(tenant) && permit.shows(tenant, path));
         let statuses: Vec<_> = shown
             .map(|(_, handle)| handle.status.borrow().clone())
             .collect();

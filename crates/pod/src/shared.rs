@@ -321,7 +321,7 @@ impl Shared {
     /// Removes the folders of pods that are no more. A cell that lives without a record, and has a
     /// pod's folder, is killed first; one whose record is there was gone on with, was killed, or
     /// there is no permit for it now.
-    pub(crate) fn sweep(self: &Arc<Self>) {
+    pub(crate) fn remove_orphans(self: &Arc<Self>) {
         let Ok(entries) = std::fs::read_dir(&self.folder) else {
             return;
         };

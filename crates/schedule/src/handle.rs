@@ -11,8 +11,8 @@ use identity::{Effect, Identity, Permit};
 use model::error::Error;
 use model::name::{Label, Tenant};
 use model::quota::Quota;
-use model::request::Scope;
 use model::schedule::request::{List, Named};
+use model::schedule::spec::Overlap;
 use model::schedule::state::Shape;
 use model::schedule::steps::Other;
 use pod::Pods;
@@ -191,10 +191,7 @@ impl Schedules {
             let some = self.after(at.clone(), list.page_size);
             let last = some.len() < list.page_size;
             for (named, status) in some {
-                let asked = match &list.scope {
-                    Scope::Tenant(tenant) => *tenant == named.tenant,
-                    Scope::Every => true,
-                };
+                let asked = list.scope.includes(&named.tenant);
                 if asked && permit.shows(&named.tenant, &named.path()) {
                     if page.len() == list.page_size {
                         let told = page.last().map(|it: &Arc<Status>| token_of(&it.wish.named));
@@ -258,12 +255,37 @@ impl Schedules {
         self.shared.pool.take(tenant, 1)
     }
 
+    /// What running it now does beside: replicas are replaced, and so is a run where that is its
+    /// way with another one.
+    ///
+    /// # Errors
+    /// Never for a schedule that was declared.
+    pub fn effects_of_trigger(&self, named: &Named) -> Result<Vec<Effect>, Error> {
+        let Some(handle) = self.shared.directory.handle(named) else {
+            return Ok(Vec::new());
+        };
+        let status = handle.status.borrow().clone();
+        let spec = &status.wish.spec;
+        if spec.replicas.is_none() && spec.overlap != Overlap::Replace {
+            return Ok(Vec::new());
+        }
+        let mut all = Vec::new();
+        for run in &status.state.runs {
+            all.extend(effects::stop(&run.shape, &named.run(run.number)?));
+        }
+        Ok(all)
+    }
+
     /// Runs it now.
     ///
     /// # Errors
-    /// `NOT_FOUND`; `WRONG_STATE` while a run goes on that allows no other one.
+    /// `NOT_FOUND`; `WRONG_STATE` while a run goes on that allows no other one;
+    /// `PERMISSION_DENIED`: the permit does not cover [`Schedules::effects_of_trigger`].
     pub async fn trigger(&self, permit: Permit, named: &Named) -> Result<Arc<Status>, Error> {
         permit.demand_tenant(&named.tenant)?;
+        for effect in self.effects_of_trigger(named)? {
+            permit.demand(&named.tenant, &effect)?;
+        }
         self.ask(named, Order::Trigger).await
     }
 

@@ -195,4 +195,11 @@ impl Permit {
             unbounded: true,
         })
     }
+
+    /// The same, asked for by this user.
+    #[cfg(feature = "test-permits")]
+    #[must_use]
+    pub fn of_user(self, user: UserKey) -> Self {
+        Self { user, ..self }
+    }
 }

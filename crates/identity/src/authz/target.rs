@@ -50,6 +50,15 @@ impl Effect {
         }
     }
 
+    /// On the tenant as a whole, or on what has no path.
+    pub fn of_tenant(action: &'static str) -> Self {
+        Self {
+            action,
+            path: None,
+            reach: Reach::Object,
+        }
+    }
+
     /// Whether permission for this effect is permission for the other one.
     pub(crate) fn includes(&self, other: &Effect) -> bool {
         let within = match (&self.path, &other.path) {

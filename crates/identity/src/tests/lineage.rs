@@ -136,6 +136,43 @@ async fn a_user_s_certificates_up_to_a_moment_are_revoked_known_or_not() {
     assert!(is_revoked(&identity, &ann));
 }
 
+/// Certificates count in whole seconds.
+async fn next_second() {
+    let second = || now_ns() / 1_000_000_000;
+    let now = second();
+    while second() == now {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn what_descends_from_a_certificate_before_the_moment_is_revoked_however_late_it_came() {
+    let world = World::new().await;
+    let identity = &world.identity;
+    next_second().await;
+    let moment = now_ns();
+    next_second().await;
+    let late = renewed(identity, &world.ann).await;
+    let name: Label = "ann".parse().unwrap();
+    let permit = world.permit("identity.Issue", of("a")).await;
+    let issued = identity.issue(permit, name.clone(), &csr(), None).await;
+    let independent = der(&issued.unwrap().certificate_pem);
+    let independent = identity.peer(&independent, NOBODY).unwrap();
+    let permit = world.permit("identity.Revoke", of("a")).await;
+    let gone = identity.revoke_before(permit, name, moment, "stolen").await;
+    assert_eq!(gone.unwrap(), [world.ann.serial(), late.serial()]);
+    assert!(is_revoked(identity, &world.ann) && is_revoked(identity, &late));
+    identity.check(&independent).unwrap();
+    let permit = world.permit("identity.Audit", Target::own()).await;
+    let page = identity.read_audit(permit, Filter::default()).await;
+    let both = |note: &str| note.contains(world.ann.serial()) && note.contains(late.serial());
+    let lines = page.unwrap().lines;
+    let named = lines
+        .iter()
+        .any(|(line, _)| line.action == "identity.Revoke" && both(&line.note));
+    assert!(named, "the audit names both: {lines:?}");
+}
+
 #[tokio::test]
 async fn a_serial_that_the_node_does_not_know_is_refused() {
     let world = World::new().await;

@@ -382,15 +382,21 @@ impl Task {
         let spec = &self.kept.spec;
         // Nothing is started any more.
         let over = phase.is_final() || self.kept.stop.is_some();
-        let restart = (!over).then_some(spec.restart);
-        let containers = spec.all().zip(&self.held);
+        let inits = spec.init_containers.len();
+        let restart = |number: usize| {
+            let restart = match number < inits {
+                true => spec.restart.of_init(),
+                false => spec.restart,
+            };
+            (!over).then_some(restart)
+        };
+        let containers = spec.all().zip(&self.held).enumerate();
         let containers: Vec<_> = containers
-            .map(|(container, held)| held.status(container, restart))
+            .map(|(number, (container, held))| held.status(container, restart(number)))
             .collect();
         let lasting = spec.all().zip(&containers).enumerate();
-        let mut lasting = lasting.filter(|(number, (container, _))| {
-            container.sidecar || *number >= spec.init_containers.len()
-        });
+        let mut lasting =
+            lasting.filter(|(number, (container, _))| container.sidecar || *number >= inits);
         let status = PodStatus {
             meta: self.meta.clone(),
             spec: spec.clone(),
