@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use testkit::node::{Node, Options};
 
+use crate::guide;
 use crate::logins;
 use crate::story::{Chapter, Story, powered_off};
 
@@ -80,6 +81,10 @@ pub(crate) const CHAPTER: Chapter = Chapter {
         Story {
             name: "every program knows the name of a dynamic user, for as long as it is there",
             tell: dynamic_users,
+        },
+        Story {
+            name: "every program of the guide's pages on units runs",
+            tell: guide::units,
         },
         Story {
             name: "the daemon's death ends no service",

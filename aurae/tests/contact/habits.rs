@@ -4,7 +4,7 @@
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use super::super::bed::{node, read_line};
+use super::super::bed::{node, node_with, read_line};
 use super::super::typist::Typist;
 
 #[test]
@@ -106,6 +106,38 @@ fn a_script_of_the_callers_folder_is_hinted_at() {
 }
 
 #[test]
+fn a_program_that_is_taken_for_an_image_is_hinted_at() {
+    // No registry answers there.
+    let registries = tempfile::NamedTempFile::new().unwrap();
+    let host = "[host.\"localhost:9\"]\nplain_http = true\n";
+    std::fs::write(registries.path(), host).unwrap();
+    let setting = format!("images.registries={}", registries.path().display());
+    let Some(node) = node_with(&[setting]) else {
+        return;
+    };
+    let pulled = ["run", "-d", "localhost:9/sleep", "100"];
+    let here = ["run", "-d", "--pull", "never", "sleep", "100"];
+    for (typed, image) in [(&pulled[..], "localhost:9/sleep"), (&here[..], "sleep")] {
+        let said = node.aurae(typed).fails(125);
+        let hint = format!("{image} is taken for an image: a program goes after `--`");
+        assert!(said.contains(&hint), "{said}");
+    }
+}
+
+/// Whoever stops the node by its own init's name: the machine it is a service of goes on.
+#[test]
+fn a_node_that_ends_under_another_init_says_so() {
+    let Some(node) = node() else { return };
+    let log = node.path("log");
+    let kept = std::fs::File::open(&log).unwrap();
+    node.aurae(&["node", "shutdown", "--bound", "5s"]).ok();
+    drop(node);
+    let said = std::io::read_to_string(kept).unwrap();
+    assert!(said.contains("the node ends"), "{said}");
+    assert!(!said.contains("the machine goes down"), "{said}");
+}
+
+#[test]
 fn refusals_say_what_to_do() {
     let Some(node) = node() else { return };
     let folder = ["run", "-w", "/nosuch", "--", "true"];
@@ -144,10 +176,15 @@ fn a_terminal_without_our_keys_leaves_ctrl_c_a_signal() {
     assert_eq!(run.wait().unwrap().code(), Some(9));
 }
 
-/// What a shell would be told at that cursor.
+/// What bash would be told at that cursor.
 fn completed(node: &super::super::bed::Node, words: &[&str]) -> Vec<String> {
+    completed_in("bash", node, words)
+}
+
+fn completed_in(shell: &str, node: &super::super::bed::Node, words: &[&str]) -> Vec<String> {
+    let name = shell;
     let mut shell = node.command(&[&["--", "aurae"], words].concat());
-    shell.env("AURAE_COMPLETE", "bash");
+    shell.env("AURAE_COMPLETE", name);
     shell.env("_CLAP_COMPLETE_INDEX", words.len().to_string());
     shell.env("_CLAP_COMPLETE_COMP_TYPE", "9");
     shell.env("_CLAP_COMPLETE_SPACE", "true");
@@ -167,7 +204,15 @@ fn names_of_objects_cells_contexts_and_users_are_completed() {
     node.aurae(&job).ok();
     node.aurae(&["identity", "user", "create", "alice"]).ok();
     assert_eq!(completed(&node, &["logs", "w"]), ["web", "web/job"]);
-    assert_eq!(completed(&node, &["exec", "w"]), ["web"]);
+    assert_eq!(completed(&node, &["exec", "w"]), ["web", "web/job"]);
+    assert_eq!(completed(&node, &["cp", "w"]), ["web:/"]);
+    for shell in ["zsh", "fish"] {
+        let names = completed_in(shell, &node, &["logs", "w"]);
+        let names: Vec<&str> = names.iter().map(|it| it.trim()).collect();
+        assert_eq!(names, ["web", "web/job"], "{shell}");
+    }
+    let nowhere = "--node=unix:///nosuch";
+    assert!(completed(&node, &[nowhere, "logs", "w"]).is_empty());
     assert_eq!(completed(&node, &["config", "use-context", "t"]), ["test"]);
     node.aurae(&["config", "set-context", "test", "-l", "role=web"])
         .ok();

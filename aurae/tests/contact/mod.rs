@@ -3,5 +3,6 @@
 //! kubectl, on a real node.
 
 mod copy;
+mod far;
 mod habits;
 mod removal;

@@ -6,6 +6,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use super::super::bed::{Node, node, read_line};
+use super::super::typist::Typist;
 
 /// Nothing is left, soon: the last attachment is told the end before the record goes.
 fn leaves_nothing(node: &Node) {
@@ -62,6 +63,36 @@ fn a_run_that_removes_itself_leaves_nothing_when_its_client_has_gone() {
     }
     node.aurae(&["stop", "job/job"]).ok();
     assert_eq!(run.wait().unwrap().code(), Some(143));
+    leaves_nothing(&node);
+}
+
+/// The record goes with the program, also where its client has left it to itself.
+#[test]
+fn a_run_that_removes_itself_leaves_nothing_after_a_detach() {
+    let Some(node) = node() else { return };
+    let script = "echo ready; sleep 3";
+    let run = ["run", "-it", "--rm", "--name", "job", "--", "sh", "-c"];
+    let run = node.command(&[&run[..], &[script]].concat());
+    let mut typist = Typist::start(&run);
+    typist.sees("ready");
+    typist.types("\u{10}\u{11}");
+    typist.sees("job/job runs on");
+    assert_eq!(typist.leaves(), Some(0));
+    let left = node.aurae(&["ps", "-o", "name"]).ok();
+    assert!(left.contains("job/job"), "it ended with its client: {left}");
+    leaves_nothing(&node);
+    // The third Ctrl-C leaves a program that hears none.
+    let script = "trap 'echo heard' INT; echo ready; for i in $(seq 40); do sleep 0.1; done";
+    let run = node.command(&["run", "--rm", "--name", "job", "--", "sh", "-c", script]);
+    let mut typist = Typist::start(&run);
+    typist.sees("ready");
+    for _ in 0..2 {
+        typist.types("\u{3}");
+        typist.sees("heard");
+    }
+    typist.types("\u{3}");
+    typist.sees("runs on");
+    typist.leaves();
     leaves_nothing(&node);
 }
 
