@@ -12,7 +12,7 @@ use crate::global::{Global, ProgramArgs};
 const EXAMPLES: &str = "\
 Examples:
   aurae run -- /bin/echo hello                  run a program in a cell of its own
-  aurae cell run web --memory 64M               make a cell
+  aurae cell run web --memory 64M               create a cell
   aurae run --cell web --name nginx -d -- nginx -g 'daemon off;'
   aurae ps                                      what runs, as a tree
   aurae logs -f web/nginx                       what it prints
@@ -128,7 +128,7 @@ pub(crate) enum Command {
     Inspect(cmd::inspect::InspectArgs),
     /// Show what cells and executables use, live
     Top(cmd::top::TopArgs),
-    /// Make, change and remove cells
+    /// Create, change and remove cells
     Cell(cmd::cell::CellArgs),
     /// Pods: containers that belong together
     Pod(cmd::pod::PodArgs),

@@ -51,7 +51,9 @@ fn with_candidates(command: &str, arg: Arg) -> Arg {
         return arg;
     };
     let candidates = match (value.as_str(), command) {
+        ("CELL", "exec") => ArgValueCandidates::new(objects),
         ("CELL", _) => ArgValueCandidates::new(cells),
+        ("FROM" | "TO", "cp") => ArgValueCandidates::new(places),
         ("NAME", "freeze" | "thaw" | "update") => ArgValueCandidates::new(cells),
         ("NAME", "attach" | "kill" | "logs" | "wait" | "stop" | "rm" | "inspect" | "top") => {
             ArgValueCandidates::new(objects)
@@ -71,6 +73,18 @@ fn cells() -> Vec<CompletionCandidate> {
 
 fn objects() -> Vec<CompletionCandidate> {
     names(Vec::new())
+}
+
+/// The files of a cell, from their root on: files of this machine are the shell's to complete.
+fn places() -> Vec<CompletionCandidate> {
+    let cells = cells().into_iter();
+    cells
+        .map(|cell| {
+            let mut place = cell.get_value().to_owned();
+            place.push(":/");
+            CompletionCandidate::new(place)
+        })
+        .collect()
 }
 
 fn names(kinds: Vec<i32>) -> Vec<CompletionCandidate> {
@@ -147,8 +161,13 @@ fn asked(question: impl AsyncFnOnce(&Session) -> Option<Vec<String>>) -> Vec<Com
 fn typed() -> Global {
     let words: Vec<OsString> = std::env::args_os().collect();
     let value = |flag: &str| {
-        let at = words.iter().position(|word| word == flag)?;
-        words.get(at + 1)?.to_str().map(str::to_owned)
+        let found = words.iter().enumerate().find_map(|(at, word)| {
+            match word.to_str()?.strip_prefix(flag)? {
+                "" => words.get(at + 1)?.to_str(),
+                joined => joined.strip_prefix('='),
+            }
+        });
+        found.map(str::to_owned)
     };
     Global {
         node: value("--node").or_else(|| std::env::var("AURAE_NODE").ok()),

@@ -37,7 +37,7 @@ const SLEEPS: [&str; 2] = [
 const RIDDLES: [&str; 4] = ["nobody", "somebody", "anybody", "whoever"];
 
 /// Coined words that were given up for the field's, as parts of names.
-const COINED: [(&str, &str); 8] = [
+const COINED: [(&str, &str); 14] = [
     ("births", "creations"),
     ("errand", "node permit"),
     ("ledger", "revocation log"),
@@ -46,6 +46,12 @@ const COINED: [(&str, &str); 8] = [
     ("misspoke", "protocol error"),
     ("patience", "a timeout, or a wait"),
     ("goodbye", "goaway"),
+    ("greet", "handshake"),
+    ("greeting", "handshake"),
+    ("keeper", "a store, or what keeps the record"),
+    ("swept", "removed, pruned or collected"),
+    ("strangers", "clients, users or processes"),
+    ("born", "created, or started"),
 ];
 
 struct Source {
@@ -230,10 +236,12 @@ fn what_users_read_names_the_thing() {
             if line == "#[cfg(test)]" {
                 break;
             }
-            let read = if kind == "rs" {
-                texts(line)
-            } else {
-                line.to_owned()
+            // The docs of the command line's grammar are its help.
+            let help = line.trim_start().strip_prefix("///");
+            let read = match help {
+                Some(help) if relative.starts_with("aurae/src") => help.to_owned(),
+                _ if kind == "rs" => texts(line),
+                _ => line.to_owned(),
             };
             let mut words = read.split(|c: char| !c.is_alphanumeric());
             if words.any(|word| RIDDLES.contains(&word.to_lowercase().as_str())) {

@@ -78,7 +78,7 @@ async fn confirmed(global: &Global, args: &ApplyArgs) -> Result<u8, Failure> {
     let claim = args.declaring.claim()?;
     let made = make(global, &args.declaring, claim, Telling::Aside).await?;
     let asked = match &made.report {
-        Some(report) if report.is_settled() => {
+        Some(report) if report.is_noop() => {
             match args.output {
                 Form::Json => print_json(report)?,
                 Form::Text => print(&sums(report, "× ", "nothing changed"))?,

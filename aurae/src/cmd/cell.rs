@@ -34,7 +34,7 @@ pub(crate) struct CellArgs {
 
 #[derive(Clone, Debug, Subcommand)]
 enum CellCommand {
-    /// Make a cell: a cgroup and namespaces of its own, deny by default
+    /// Create a cell: a cgroup and namespaces of its own, deny by default
     Run(Box<RunArgs>),
     /// List cells with their limits
     Ls(LsArgs),
@@ -146,7 +146,7 @@ struct NamesArgs {
     names: Vec<String>,
 }
 
-/// Does what was asked for.
+/// Creates, lists, changes, freezes, thaws or removes cells; the exit status.
 pub(crate) async fn run(session: &Session, args: &CellArgs) -> Result<u8, Failure> {
     match &args.command {
         CellCommand::Run(args) => make(session, args).await,
@@ -236,7 +236,7 @@ impl UpdateArgs {
         let given = given.map(|(_, flag)| *flag);
         if let Some(flag) = given.or_else(|| self.cell.network.first_given()) {
             let problem = format!("{flag} can't be changed while a cell runs");
-            return Err(Failure::usage(problem).with_hint("remove the cell and make it again"));
+            return Err(Failure::usage(problem).with_hint("remove the cell and create it again"));
         }
         let mut mask = self.resources.mask();
         if self.no_mounts || !self.cell.read.is_empty() || !self.cell.write.is_empty() {

@@ -39,7 +39,7 @@ enum ConfigCommand {
     /// Use another context from now on
     #[command(after_help = "Examples:\n  aurae config use-context home")]
     UseContext(NameArg),
-    /// Make or change a context
+    /// Create or change a context
     SetContext(Box<SetArgs>),
     /// Remove a context, and its node and user where no other context has them
     #[command(after_help = "Examples:\n  aurae config delete-context home")]
@@ -110,7 +110,7 @@ fn parse_label(text: &str) -> Result<(String, Option<String>), String> {
     }
 }
 
-/// Does what was asked for.
+/// Shows or changes the contexts in the configuration file.
 pub(crate) fn run(global: &Global, args: &ConfigArgs) -> Result<u8, Failure> {
     let mut config = Config::load(&Config::default_path())?;
     match &args.command {

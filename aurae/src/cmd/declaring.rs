@@ -125,7 +125,7 @@ impl DeclaringArgs {
         }
     }
 
-    /// The same as a kept plan says it.
+    /// The same as a saved plan says it.
     pub(crate) fn retell(&mut self, said: &Claimed) {
         self.set = Some(said.name.clone());
         self.program.root.clone_from(&said.root);
@@ -135,7 +135,7 @@ impl DeclaringArgs {
         self.program.values.clone_from(&said.values);
     }
 
-    /// Refuses what a kept plan says already: it would mean nothing, and pass for a wish.
+    /// Refuses what a saved plan says already: it would mean nothing, and pass for a wish.
     pub(crate) fn says_nothing_more(&self) -> Result<(), Failure> {
         let said = [
             ("--dry-run", self.dry_run.is_some()),
@@ -150,7 +150,7 @@ impl DeclaringArgs {
         match said.into_iter().find(|(_, said)| *said) {
             None => Ok(()),
             Some((what, _)) => Err(Failure::usage(format!(
-                "a kept plan is applied as it was made: it doesn't take {what}"
+                "{what} can't be combined with a saved plan"
             ))
             .with_hint("plan again with it, and apply that plan")),
         }

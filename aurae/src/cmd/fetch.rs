@@ -12,7 +12,12 @@ use crate::session::Session;
 /// Pulls the image of a container as its policy says.
 pub(crate) async fn image(session: &Session, container: &mut Container) -> Result<(), Failure> {
     let policy = match container.pull() {
-        container::Pull::Never => return Ok(()),
+        container::Pull::Never if is_there(session, &container.image).await? => return Ok(()),
+        container::Pull::Never => {
+            let image = &container.image;
+            let absent = format!("the node has no image {image}, and --pull is never");
+            return Err(Failure::new(absent));
+        }
         container::Pull::Always => PullPolicy::Always,
         _ if is_there(session, &container.image).await? => return Ok(()),
         _ => PullPolicy::IfNotPresent,

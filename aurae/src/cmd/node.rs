@@ -68,7 +68,7 @@ struct BoundArgs {
     output: OutputArgs,
 }
 
-/// Does what was asked for.
+/// Shows the node or its configuration, has it reread, or shuts the node down.
 pub(crate) async fn run(session: &Session, args: &NodeArgs) -> Result<u8, Failure> {
     match &args.command {
         NodeCommand::Info(args) => info(session, args.output).await?,

@@ -126,7 +126,7 @@ pub(crate) async fn run(global: &Global, args: &PlanArgs) -> Result<u8, Failure>
             })?;
         }
     }
-    let changes = !report.is_settled();
+    let changes = !report.is_noop();
     if let Some(out) = &args.out {
         let declaring = &args.declaring;
         if declaring.is_read_once() {
@@ -182,7 +182,7 @@ fn drift(report: &Report, style: Style) -> String {
         })
         .collect();
     let same = report.count(Action::Unchanged);
-    if report.is_settled() {
+    if report.is_noop() {
         return format!("no drift: {same} as applied\n");
     }
     let mut sums: Vec<String> = ["gone", "ended", "differs"]
@@ -220,10 +220,10 @@ pub(crate) fn line(change: &Change, style: Style) -> String {
 }
 
 /// How many changes there are of each kind.
-pub(crate) fn sums(report: &Report, prefix: &str, settled: &str) -> String {
+pub(crate) fn sums(report: &Report, prefix: &str, noop: &str) -> String {
     let unchanged = report.count(Action::Unchanged);
-    if report.is_settled() {
-        return format!("{settled}: {unchanged} as declared\n");
+    if report.is_noop() {
+        return format!("{noop}: {unchanged} as declared\n");
     }
     let words = [
         (Action::Create, "create"),

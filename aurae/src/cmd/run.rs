@@ -32,7 +32,7 @@ Examples:
 What stands before `--` is an image, which is pulled where the node hasn't got it, and what follows it
 are arguments, as with docker run. A program of the node follows `--`, or begins with /, ./ or ../.
 
-Without --cell, a cell NAME is made for the executable NAME/NAME and goes with it; --memory and the
+Without --cell, a cell NAME is created for the executable NAME/NAME and goes with it; --memory and the
 like are then the cell's. With --cell, they are the executable's, within its cell's.
 
 Attached, Ctrl-C and other signals go to the program; a third one leaves it running. With a terminal
@@ -189,7 +189,8 @@ impl RunArgs {
 
     fn refuse_cell_flags(&self, cell: &str, image: Option<&str>) -> Result<(), Failure> {
         if image.is_some() {
-            let problem = "an image makes a cell of its own: --cell names one that is there";
+            let problem =
+                "an image is run in a new cell of its own: --cell names one that is there";
             return Err(
                 Failure::usage(problem).with_hint(format!("a program in {cell} goes after `--`"))
             );

@@ -161,13 +161,12 @@ impl Saved {
         let before: Vec<_> = before.collect();
         match before.iter().zip(&now).find(|(one, other)| one != other) {
             Some((planned, would)) => Err(moved(format!(
-                "the world has moved since the plan was made: it said {}, now it would be {}",
+                "the node has changed since the plan: planned {}, now {}",
                 said(planned),
                 said(would)
             ))),
             None if before.len() != now.len() => Err(moved(format!(
-                "the world has moved since the plan was made: it said {} changes, now there would \
-                 be {}",
+                "the node has changed since the plan: planned {} changes, now {}",
                 before.len(),
                 now.len()
             ))),

@@ -76,7 +76,7 @@ struct RmArgs {
     name: String,
 }
 
-/// Does what was asked for.
+/// Lists, shows or removes sets.
 pub(crate) async fn run(global: &Global, args: &SetArgs) -> Result<u8, Failure> {
     match &args.command {
         SetCommand::Ls(args) => ls(&Session::open(global).await?, args).await.map(|()| 0),

@@ -48,7 +48,7 @@ enum TenantCommand {
     /// Set quotas; creates the tenant where it isn't there
     #[command(after_help = SET_EXAMPLES)]
     Set(SetArgs),
-    /// Forget a tenant's quotas; refused while it has users or anything that runs
+    /// Forget a tenant, its records, output and sets; refused while it has users or what runs
     #[command(after_help = "Examples:\n  aurae tenant rm blue")]
     Rm(RmArgs),
 }
@@ -110,7 +110,7 @@ fn unknown(name: &str) -> String {
     }
 }
 
-/// Does what was asked for.
+/// Lists, shows and removes tenants, and changes their quotas.
 pub(crate) async fn run(session: &Session, args: &TenantArgs) -> Result<u8, Failure> {
     let mut client = session.node.tenant();
     match &args.command {

@@ -22,7 +22,9 @@ pub(super) fn meant_by(word: &str) -> Option<&'static str> {
             "`aurae stop NAME`, then `aurae run --name NAME -- PROGRAM`; `aurae unit restart UNIT` \
              restarts a unit"
         }
-        "create" => "`aurae cell run NAME` makes a cell, `aurae run -d -- PROGRAM` runs a program",
+        "create" => {
+            "`aurae cell run NAME` creates a cell, `aurae run -d -- PROGRAM` runs a program"
+        }
         "delete" | "remove" | "del" | "prune" => {
             "`aurae rm NAME` removes what has ended, `aurae rm -rf NAME` stops it first"
         }
@@ -75,9 +77,9 @@ pub(super) fn meant_in(group: &str, word: &str) -> Option<&'static str> {
              `aurae schedule after` at other times"
         }
         ("tenant", "create" | "add" | "new") => {
-            "`aurae tenant set TENANT QUOTA=VALUE` makes a tenant, as its first user does"
+            "`aurae tenant set TENANT QUOTA=VALUE` creates a tenant, as its first user does"
         }
-        ("cell", "create" | "start" | "add" | "new") => "`aurae cell run NAME` makes a cell",
+        ("cell", "create" | "start" | "add" | "new") => "`aurae cell run NAME` creates a cell",
         ("pod", "create" | "apply" | "start") => "`aurae pod run FILE` runs a pod",
         ("image", "run") => "`aurae run IMAGE` runs it",
         _ => return None,

@@ -74,7 +74,7 @@ fn of_a_cell(flag: &str) -> Option<&'static str> {
         }
         "--systemd" => "`--delegate-cgroup` lets a main process make cgroups",
         "-m" => "`--memory SIZE` limits the memory",
-        "--memory-reservation" => "`--memory-low SIZE` protects memory",
+        "--memory-reservation" => "`--memory-min SIZE` protects memory",
         "--memory-swap" => "`--memory-swap-max SIZE` limits swap (without the memory)",
         "-c" | "--cpu-shares" => "`--cpu-weight NUMBER` shares CPU time",
         "--cpu-quota" => "`--cpus NUMBER` limits CPU time",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Columns: as wide as their widest cell, two spaces apart, the last one ragged. Where a terminal
-//! is too narrow, columns go; lines don't wrap.
+//! is too narrow, columns go, and then the first one is cut; lines don't wrap.
 
 use super::style::{Color, Style, printable};
 
@@ -123,8 +123,7 @@ impl Table {
                 return columns;
             }
             let Some(gone) = going.next() else {
-                columns.pop();
-                columns.push((last, left.max(1)));
+                cut_first(&mut columns, room);
                 return columns;
             };
             columns.retain(|(column, _)| *column != gone);
@@ -165,6 +164,25 @@ impl Table {
         }
         out.push_str(line.trim_end());
         out.push('\n');
+    }
+}
+
+/// Takes what is too much from the first column: what stays beside it is short, and says more than
+/// the end of a long name. Where that isn't enough, from the last one, too.
+fn cut_first(columns: &mut [(usize, usize)], room: usize) {
+    let wanted = |columns: &[(usize, usize)]| {
+        let gaps = GAP * columns.len().saturating_sub(1);
+        columns.iter().map(|(_, width)| width).sum::<usize>() + gaps
+    };
+    for least in [CUT_TO, 1] {
+        let over = wanted(columns).saturating_sub(room);
+        if let Some((_, width)) = columns.first_mut() {
+            *width = width.saturating_sub(over).max(least.min(*width));
+        }
+        let over = wanted(columns).saturating_sub(room);
+        if let Some((_, width)) = columns.last_mut() {
+            *width = width.saturating_sub(over).max(1);
+        }
     }
 }
 
@@ -230,5 +248,20 @@ mod tests {
         assert_eq!(lines(20)[1], "web/nginx  running");
         assert_eq!(lines(14)[1], "web/nginx  ru…");
         assert_eq!(table.render(Style::PLAIN).lines().count(), 2);
+    }
+
+    #[test]
+    fn a_long_name_is_cut_before_its_state_is() {
+        let mut table = Table::new(&["NAME", "KIND", "STATE"]).first_to_go(&["KIND"]);
+        let name = "a".repeat(63);
+        table.push(vec![(&name).into(), "cell".into(), "running".into()]);
+        let line = |columns: usize| {
+            let text = table.render(Style::PLAIN.with_columns(columns));
+            assert!(text.lines().all(|line| width(line) <= columns), "{text}");
+            text.lines().nth(1).unwrap_or_default().to_owned()
+        };
+        assert_eq!(line(40), format!("{}…  running", "a".repeat(30)));
+        assert_eq!(line(21), format!("{}…  running", "a".repeat(11)));
+        assert!(line(10).starts_with('a'));
     }
 }

@@ -33,8 +33,7 @@ pub(crate) fn node() -> Option<Node> {
 
 /// The same, with settings of its configuration.
 pub(crate) fn node_with(settings: &[String]) -> Option<Node> {
-    if !rustix::process::geteuid().is_root() {
-        testkit::skip("a node needs root");
+    if !testkit::needs_root("a node needs root") {
         return None;
     }
     let binary = Path::new(env!("CARGO_BIN_EXE_aurae")).with_file_name("auraed");

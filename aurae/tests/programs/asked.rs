@@ -67,7 +67,7 @@ fn a_yes_is_to_the_plan_that_was_shown() {
     late.sees("apply this? [y/N] ");
     node.aurae(&["apply", "--yes", &file, "b"]).ok();
     late.types("y\r");
-    late.sees("the world has moved since the plan was made");
+    late.sees("the node has changed since the plan");
     assert_eq!(late.leaves(), Some(1));
     assert_eq!(node.aurae(&["ps", "-o", "name"]).ok(), "b\n");
     // So with a set that is to go.

@@ -297,8 +297,8 @@ fn what_stays_in_another_tenant_is_found_later() {
     let kept = node.aurae(&["apply", "--prune", "false", &file]).ok();
     assert!(kept.contains("--prune=false"), "{kept}");
     assert_eq!(blue(), "b\n");
-    let swept = node.aurae(&["apply", &file]).ok();
-    assert!(swept.contains("- stop cell b"), "{swept}");
+    let pruned = node.aurae(&["apply", &file]).ok();
+    assert!(pruned.contains("- stop cell b"), "{pruned}");
     assert_eq!(blue(), "");
     assert_eq!(node.aurae(&["set", "ls", "-o", "name"]).ok(), "");
 }
@@ -316,7 +316,7 @@ fn a_plan_refuses_what_the_apply_would() {
     let applied = node.aurae(&["apply", &file]);
     for refused in [planned.fails(1), applied.fails(1)] {
         assert!(
-            refused.contains("c/app would bring the cell c, which runs already"),
+            refused.contains("c/app has `ownCell`, but the cell c already runs"),
             "{refused}"
         );
     }

@@ -226,7 +226,7 @@ fn flags_that_are_not_there_are_refused_and_those_of_a_program_come_after_dashes
 }
 
 #[test]
-fn a_plan_is_kept_and_applied_unless_the_world_has_moved() {
+fn a_plan_is_kept_and_applied_unless_the_node_has_changed() {
     let Some(node) = node() else { return };
     let folder = Folder::new();
     let file = folder.file("kept.ts", CELL);
@@ -240,7 +240,7 @@ fn a_plan_is_kept_and_applied_unless_the_world_has_moved() {
     assert_eq!(settled, "nothing changed: 1 as declared\n");
     node.aurae(&["rm", "-rf", "k"]).ok();
     let moved = node.aurae(&["apply", &out]).fails(1);
-    assert!(moved.contains("the world has moved"), "{moved}");
+    assert!(moved.contains("the node has changed"), "{moved}");
     folder.file("kept.ts", &format!("{CELL}// more\n"));
     let changed = node.aurae(&["apply", &out]).fails(1);
     assert!(changed.contains("the program has changed"), "{changed}");
@@ -270,7 +270,7 @@ fn a_target_and_no_pruning_go_no_further_than_they_say() {
 }
 
 #[test]
-fn a_node_that_is_no_longer_spoken_to_is_swept_or_named() {
+fn a_node_that_is_no_longer_spoken_to_is_pruned_or_named() {
     let (Some(one), Some(other)) = (node(), node()) else {
         return;
     };
@@ -296,8 +296,8 @@ fn a_node_that_is_no_longer_spoken_to_is_swept_or_named() {
     let named = apply(&["alice"]).ok();
     assert!(named.contains("node bob: it is out of reach"), "{named}");
     fs::write(one.path("both.toml"), &both).unwrap();
-    let swept = apply(&["alice"]).ok();
-    assert!(swept.contains("- stop cell on-bob"), "{swept}");
+    let pruned = apply(&["alice"]).ok();
+    assert!(pruned.contains("- stop cell on-bob"), "{pruned}");
     assert_eq!(other.aurae(&["ps", "-o", "name"]).ok(), "");
     assert_eq!(apply(&["alice"]).ok(), "nothing changed: 1 as declared\n");
     one.aurae(&["rm", "-rf", "on-alice"]).ok();

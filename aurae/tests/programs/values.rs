@@ -32,7 +32,7 @@ fn values_are_laid_over_an_untouched_program() {
         .ok();
     let applied = node.aurae(&["apply", &out]).ok();
     assert!(applied.contains("set cells: 2 × create"), "{applied}");
-    // A kept plan is of the values, too.
+    // A saved plan is of the values, too.
     folder.file("prod.json", r#"{ "names": ["b"] }"#);
     let changed = node.aurae(&["apply", &out]).fails(1);
     assert!(changed.contains("the program has changed"), "{changed}");

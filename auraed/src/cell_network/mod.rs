@@ -215,12 +215,12 @@ impl CellNetwork {
             begun
         });
         let network = begun.await.cloned()?;
-        tokio::spawn(self.clone().sweep(network.clone()));
+        tokio::spawn(self.clone().detach_ended(network.clone()));
         Ok(network)
     }
 
     /// Detaches the cells that ended while the network was being begun, or could not be.
-    async fn sweep(self, network: Network) {
+    async fn detach_ended(self, network: Network) {
         let ended: Vec<Uid> = {
             let cells = self.cells();
             let ended = cells.iter().filter(|(_, cell)| cell.ended);

@@ -234,7 +234,7 @@ impl Plugins {
             };
             let made = made.map_err(|error| failed(std::io::Error::other(error)))?;
             let group = made.map_err(|error| failed(std::io::Error::other(error)))?;
-            Added::open(self.0.settings.clone())?.sweep()?;
+            Added::open(self.0.settings.clone())?.remove_partial()?;
             let parent = std::process::id().to_string();
             let starter = ["/proc/self/exe", "plugin", "--parent", &parent];
             Ok(Settings {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Clocks and timers, in nanoseconds.
+//! Clocks and timers, in nanoseconds. `store::now_ns` is the other place that tells the time: that
+//! of rows, for crates without `kernel`.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;

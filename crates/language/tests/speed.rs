@@ -127,7 +127,7 @@ impl Served {
         Self::start_with(false, &json!({ "capabilities": {} }))
     }
 
-    /// With TypeScript's service beside it, where it is there; greeted by those words.
+    /// With TypeScript's service beside it, where it is there; initialized with that request.
     fn start_with(typescript: bool, hello: &Value) -> Self {
         let environment = Arc::new(Environment::new(language::declare::aurae_d_ts().unwrap()));
         let (editor, theirs) = UnixStream::pair().unwrap();

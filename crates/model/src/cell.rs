@@ -471,7 +471,8 @@ fn check_sharing(draft: &Draft) -> Result<()> {
     match write {
         Some(i) if shares(Namespace::User) => Err(Error::invalid(
             format!("mounts[{i}].access"),
-            "of WRITE needs a user namespace of the cell's own, to map the on-disk owner alone",
+            "a writable mount needs a cell with its own user namespace; this cell shares \
+             its parent's",
         )),
         _ => Ok(()),
     }

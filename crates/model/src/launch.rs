@@ -193,8 +193,8 @@ impl Streams {
             return Err(Error::invalid("", problem).hint("leave out terminal or streams"));
         }
         if stdin && self.stdin != Stream::Log {
-            let problem = "leads elsewhere, so that `stdin` can't keep it open";
-            return Err(Error::invalid("stdin", problem).hint("leave out one of the two"));
+            let problem = "standard input is redirected here, so `stdin: true` has no effect";
+            return Err(Error::invalid("stdin", problem).hint("set one of the two"));
         }
         let named = [
             ("stdin", &self.stdin),

@@ -105,6 +105,17 @@ pub enum Scope {
     Every,
 }
 
+impl Scope {
+    /// Whether what belongs to this tenant is meant. Whether the caller may see it is the permit's
+    /// word.
+    pub fn includes(&self, tenant: &Tenant) -> bool {
+        match self {
+            Self::Tenant(asked) => asked == tenant,
+            Self::Every => true,
+        }
+    }
+}
+
 /// Which objects a request selects: those for which all fields hold.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Filter {
@@ -191,4 +202,17 @@ pub enum AttachFrom {
     Offset(u64),
     /// Only output from now on.
     Now,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scope_includes_its_own_tenant_or_every_one() {
+        let [acme, other] = ["acme", "other"].map(|it| it.parse::<Tenant>().unwrap());
+        let own = Scope::Tenant(acme.clone());
+        assert!(own.includes(&acme) && !own.includes(&other));
+        assert!(Scope::Every.includes(&acme) && Scope::Every.includes(&other));
+    }
 }

@@ -87,11 +87,11 @@ pub(crate) struct Global {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Make a container; its process waits for `start`
+    /// Create a container; its process waits for `start`
     Create(Create),
     /// Let the process of a created container begin
     Start { id: String },
-    /// Make a container and start it
+    /// Create a container and start it
     Run(Run),
     /// Print a container's state
     State { id: String },

@@ -118,8 +118,8 @@ impl Apply {
             self.journal.note(noted);
             return Ok(wire::from_message(&nothing)?);
         }
-        let settled = noop::noop(nodes, node, asked.found, &message).await?;
-        let answer = match settled {
+        let unchanged = noop::noop(nodes, node, asked.found, &message).await?;
+        let answer = match unchanged {
             Some(answer) => {
                 let noted = call::noted(asked, &message, Action::Unchanged);
                 self.journal.note(noted);

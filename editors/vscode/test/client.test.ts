@@ -126,7 +126,7 @@ test("hover says what a method does, and formatting answers", async () => {
       textDocument: { uri },
       position: { line: 0, character: text.indexOf("RunCell") + 1 },
     });
-    assert.match(JSON.stringify(hover), /Makes a cell/);
+    assert.match(JSON.stringify(hover), /Creates a cell/);
     const edits = await connection.sendRequest(DocumentFormattingRequest.type, {
       textDocument: { uri },
       options: { tabSize: 2, insertSpaces: true },

@@ -38,7 +38,7 @@ enum IdentityCommand {
         after_help = "Examples:\n  aurae identity whoami\n  aurae identity whoami -o json"
     )]
     WhoAmI(OutputArgs),
-    /// Make, list, disable and enable users
+    /// Create, list, disable and enable users
     User(users::UserArgs),
     /// Make a key and have it certified for a user
     Issue(credentials::IssueArgs),
@@ -77,7 +77,7 @@ pub(crate) fn run_offline(args: &IdentityArgs) -> Result<u8, Failure> {
     }
 }
 
-/// Does what was asked for.
+/// Runs one of the commands of `aurae identity`; the exit status.
 pub(crate) async fn run(session: &Session, args: &IdentityArgs) -> Result<u8, Failure> {
     match &args.command {
         IdentityCommand::WhoAmI(args) => whoami(session, *args).await?,

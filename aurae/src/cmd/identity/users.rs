@@ -73,7 +73,7 @@ struct LsArgs {
     output: OutputArgs,
 }
 
-/// Does what was asked for.
+/// Creates, disables, enables or lists users, and prints them.
 pub(super) async fn run(session: &Session, args: &UserArgs) -> Result<(), Failure> {
     let mut identity = session.node.identity();
     match &args.command {

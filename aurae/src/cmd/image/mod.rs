@@ -71,7 +71,7 @@ enum ImageCommand {
     Verify(list::VerifyArgs),
 }
 
-/// Does what was asked for.
+/// Runs one of the commands of `aurae image`; the exit status.
 pub(crate) async fn run(session: &Session, args: &ImageArgs) -> Result<u8, Failure> {
     match &args.command {
         ImageCommand::Pull(args) => transfer::pull(session, args).await,

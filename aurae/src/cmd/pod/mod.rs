@@ -76,7 +76,7 @@ enum PodCommand {
     PortForward(forward::ForwardArgs),
 }
 
-/// Does what was asked for.
+/// Runs one of the commands of `aurae pod`; the exit status.
 pub(crate) async fn run(session: &Session, args: &PodArgs) -> Result<u8, Failure> {
     match &args.command {
         PodCommand::Run(args) => run::run(session, args).await,

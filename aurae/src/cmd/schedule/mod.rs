@@ -124,7 +124,7 @@ fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     crate::output::print_line(&text)
 }
 
-/// Does what was asked for.
+/// Runs one of the commands of `aurae schedule`; the exit status.
 pub(crate) async fn run(session: &Session, args: &ScheduleArgs) -> Result<u8, Failure> {
     use ScheduleCommand as It;
     match &args.command {

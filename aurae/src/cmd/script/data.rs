@@ -25,7 +25,7 @@ pub(crate) fn form(path: &str) -> Option<Form> {
     }
 }
 
-/// The program of a file of data. The data is in its text: a kept plan knows when it has changed.
+/// The program of a file of data. The data is in its text: a saved plan knows when it has changed.
 pub(crate) fn entry(root: &Root, path: &str, form: Form) -> Result<Entry, Failure> {
     let text = text(root, path)?;
     let quoted = serde_json::to_string(&text)

@@ -88,7 +88,7 @@ enum UnitCommand {
     DaemonReload(change::NoArgs),
 }
 
-/// Does what was asked for.
+/// Runs one of the commands of `aurae unit`; the exit status.
 pub(crate) async fn run(session: &Session, args: &UnitArgs) -> Result<u8, Failure> {
     use UnitCommand as It;
     use change::{Files, Job};

@@ -32,7 +32,7 @@ const MOST_HELD: usize = 1_000_000;
 /// Between two looks for units that have begun, while their logs are followed.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Does what was asked for.
+/// Prints the lines that the options select, or lists boots or fields; the exit status.
 pub(super) async fn run(words: &[OsString]) -> Result<u8, Failure> {
     let options: Options = parse(&args::with_boot(words))?;
     options.check()?;

@@ -20,7 +20,7 @@ use crate::output::{print, print_line};
 use args::Options;
 pub(super) use jobs::wait;
 
-/// Does what was asked for.
+/// Runs a verb of `systemctl`, such as `start`; the exit status.
 pub(super) async fn run(words: &[OsString]) -> Result<u8, Failure> {
     let options: Options = parse(words)?;
     options.check()?;

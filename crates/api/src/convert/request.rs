@@ -34,7 +34,7 @@ pub fn run_executable(own: &Tenant, message: wire::RunExecutableRequest) -> Resu
         let path = &target.path;
         let problem = format!("is {path}, but an executable's path names its cell as well");
         return Err(Error::invalid("executable.ref.path", problem).hint(format!(
-            "write CELL/{path}; with own_cell, the cell is made with it"
+            "write CELL/{path}; with own_cell, the cell is created with it"
         )));
     }
     let spec = required("spec", inner.spec).and_then(|spec| executable::spec(spec).within("spec"));

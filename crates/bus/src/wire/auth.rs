@@ -17,7 +17,7 @@ const LINE: u64 = 512;
 /// Lines until the first message.
 const LINES: usize = 16;
 /// How long all of them may take.
-const GREETING: Duration = Duration::from_secs(30);
+const HANDSHAKE: Duration = Duration::from_secs(30);
 
 fn wrong(words: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, words)
@@ -42,8 +42,8 @@ pub(crate) async fn serve(
     uid: u32,
     guid: &str,
 ) -> io::Result<()> {
-    let greeting = tokio::time::timeout(GREETING, talk(from, to, uid, guid));
-    greeting.await.map_err(|_| io::ErrorKind::TimedOut)?
+    let served = tokio::time::timeout(HANDSHAKE, talk(from, to, uid, guid));
+    served.await.map_err(|_| io::ErrorKind::TimedOut)?
 }
 
 async fn talk(
@@ -89,11 +89,11 @@ async fn talk(
 /// # Errors
 /// It isn't there, takes no client of this user, or takes too long.
 pub(crate) async fn connect(path: &Path) -> io::Result<(BufReader<OwnedReadHalf>, OwnedWriteHalf)> {
-    let connected = tokio::time::timeout(GREETING, greet(path));
+    let connected = tokio::time::timeout(HANDSHAKE, handshake(path));
     connected.await.map_err(|_| io::ErrorKind::TimedOut)?
 }
 
-async fn greet(path: &Path) -> io::Result<(BufReader<OwnedReadHalf>, OwnedWriteHalf)> {
+async fn handshake(path: &Path) -> io::Result<(BufReader<OwnedReadHalf>, OwnedWriteHalf)> {
     let (from, mut to) = UnixStream::connect(path).await?.into_split();
     let mut from = BufReader::new(from);
     let uid = rustix::process::geteuid().as_raw().to_string();

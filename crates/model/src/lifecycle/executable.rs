@@ -40,9 +40,9 @@ pub enum Cause {
     Lost,
 }
 
-/// The record that is kept once it has ended.
+/// How long the record is retained once it has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Keep {
+pub enum Retain {
     /// Its record, in the store.
     Record,
     /// Its record, until every attached client has got its end.
@@ -65,9 +65,9 @@ pub enum Teardown {
     /// The rest of the output is being stored.
     Draining(Cause),
     /// The end is being stored.
-    Storing(Keep),
+    Storing(Retain),
     /// The end is published, but the store doesn't take it: it is tried again.
-    Unstored(Keep),
+    Unstored(Retain),
     /// Nothing is left to do.
     Over,
 }
@@ -87,7 +87,7 @@ pub enum Event {
     /// No process is in its group.
     Emptied,
     /// The output is stored to its end.
-    Drained(Keep),
+    Drained(Retain),
     /// The end is stored.
     Stored,
     /// The store doesn't take the end now.
@@ -120,7 +120,7 @@ pub enum Effect {
     /// Answer the callers that wait for the end.
     Answer,
     /// Forget the parts that are not kept.
-    Forget(Keep),
+    Forget(Retain),
 }
 
 impl Teardown {
@@ -147,19 +147,19 @@ impl Teardown {
             (Leftovers(..), Event::Lost) => (self, vec![Effect::Kill]),
             (Leftovers(log, cause), Event::Emptied) => drain(log, cause),
             (_, Event::LogOpened) => self.logged(),
-            (Draining(cause), Event::Drained(keep)) => conclude(cause, keep),
-            (Storing(keep), Event::Stored) => (Teardown::Over, end(keep)),
-            (Storing(keep), Event::NotStored) => {
+            (Draining(cause), Event::Drained(retain)) => conclude(cause, retain),
+            (Storing(retain), Event::Stored) => (Teardown::Over, end(retain)),
+            (Storing(retain), Event::NotStored) => {
                 // Watchers need not wait for a broken store.
                 let effects = vec![Effect::Publish, Effect::Answer, Effect::StoreLater];
-                (Unstored(keep), effects)
+                (Unstored(retain), effects)
             }
             (Unstored(..), Event::NotStored) => (self, vec![Effect::StoreLater]),
-            (Unstored(keep), Event::Stored) => {
+            (Unstored(retain), Event::Stored) => {
                 let effects = vec![
                     Effect::Acknowledge,
                     Effect::RemoveGroup,
-                    Effect::Forget(keep),
+                    Effect::Forget(retain),
                 ];
                 (Teardown::Over, effects)
             }
@@ -192,28 +192,28 @@ fn drain(log: Log, cause: Cause) -> (Teardown, Vec<Effect>) {
     }
 }
 
-fn conclude(cause: Cause, keep: Keep) -> (Teardown, Vec<Effect>) {
+fn conclude(cause: Cause, retain: Retain) -> (Teardown, Vec<Effect>) {
     let life = match cause {
         Cause::Ended => Life::Ended,
         Cause::Lost => Life::Lost,
     };
     let mut effects = vec![Effect::Conclude(life)];
-    if keep == Keep::Nothing {
-        effects.extend(end(keep));
+    if retain == Retain::Nothing {
+        effects.extend(end(retain));
         return (Teardown::Over, effects);
     }
     effects.push(Effect::Store);
-    (Teardown::Storing(keep), effects)
+    (Teardown::Storing(retain), effects)
 }
 
 /// The group is removed before the end is published.
-fn end(keep: Keep) -> Vec<Effect> {
+fn end(retain: Retain) -> Vec<Effect> {
     vec![
         Effect::Acknowledge,
         Effect::RemoveGroup,
         Effect::Publish,
         Effect::Answer,
-        Effect::Forget(keep),
+        Effect::Forget(retain),
     ]
 }
 
@@ -231,18 +231,18 @@ mod tests {
         ]
     }
 
-    fn keeps() -> impl Strategy<Value = Keep> {
+    fn retains() -> impl Strategy<Value = Retain> {
         prop_oneof![
-            Just(Keep::Record),
-            Just(Keep::UntilDetached),
-            Just(Keep::Nothing)
+            Just(Retain::Record),
+            Just(Retain::UntilDetached),
+            Just(Retain::Nothing)
         ]
     }
 
     /// Around the machine: what it asked for happens, in any order.
     struct World {
         teardown: Teardown,
-        keep: Keep,
+        retain: Retain,
         failures: u8,
         to_come: Vec<Event>,
         done: Vec<Effect>,
@@ -255,7 +255,7 @@ mod tests {
             for effect in &effects {
                 match effect {
                     Effect::StopRest | Effect::Kill => self.to_come.push(Event::Emptied),
-                    Effect::Drain => self.to_come.push(Event::Drained(self.keep)),
+                    Effect::Drain => self.to_come.push(Event::Drained(self.retain)),
                     Effect::Store | Effect::StoreLater => {
                         let fails = self.failures > 0;
                         self.failures = self.failures.saturating_sub(1);
@@ -287,8 +287,8 @@ mod tests {
                     .ok_or_else(|| TestCaseError::fail(format!("no {effect:?} in {:?}", self.done)))
             };
             let acknowledged = place(Effect::Acknowledge)?;
-            match self.keep {
-                Keep::Nothing => prop_assert_eq!(self.at(Effect::Store), None),
+            match self.retain {
+                Retain::Nothing => prop_assert_eq!(self.at(Effect::Store), None),
                 _ => prop_assert!(place(Effect::Store)? < acknowledged),
             }
             if let Some(again) = self.done.iter().rposition(|e| *e == Effect::StoreLater) {
@@ -303,7 +303,7 @@ mod tests {
             let concluded = self.at(Effect::Conclude(Life::Ended));
             let concluded = concluded.or(self.at(Effect::Conclude(Life::Lost)));
             prop_assert!(concluded.is_some_and(|at| at < published));
-            prop_assert_eq!(self.done.last(), Some(&Effect::Forget(self.keep)));
+            prop_assert_eq!(self.done.last(), Some(&Effect::Forget(self.retain)));
             Ok(())
         }
     }
@@ -311,7 +311,7 @@ mod tests {
     proptest! {
         #[test]
         fn an_executable_ends_once_whatever_the_order_of_what_happens(
-            keep in keeps(),
+            retain in retains(),
             failures in 0_u8..3,
             noise in proptest::collection::vec(events(), 0..8),
             picks in proptest::collection::vec(any::<prop::sample::Index>(), 64),
@@ -322,7 +322,7 @@ mod tests {
             let mut to_come = noise;
             to_come.extend([Event::LogOpened, end]);
             let mut world = World {
-                teardown: Teardown::BEGIN, keep, failures, to_come, done: Vec::new(),
+                teardown: Teardown::BEGIN, retain, failures, to_come, done: Vec::new(),
             };
             for pick in picks {
                 if world.to_come.is_empty() {
@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn a_store_that_takes_nothing_holds_up_the_acknowledgement_alone() {
-        let storing = Teardown::Storing(Keep::Record);
+        let storing = Teardown::Storing(Retain::Record);
         let (unstored, effects) = storing.after(Event::NotStored);
         assert!(effects.contains(&Effect::Answer) && !effects.contains(&Effect::Acknowledge));
         let (again, effects) = unstored.after(Event::NotStored);

@@ -30,13 +30,17 @@ pub(super) fn check(draft: &Draft) -> Result<()> {
         check_alias(alias).within(&format!("host_aliases[{i}]"))?;
     }
     if draft.host_network && network.attaches() {
-        let problem = "has no meaning beside host_network but for dns and hosts";
+        let problem = "with host_network only dns and hosts can be set";
         return Err(Error::invalid("network", problem));
     }
     for (i, port) in network.ports.iter().enumerate() {
         let before = network.ports.iter().take(i);
         if before.clone().any(|other| other.overlaps(port)) {
-            let problem = format!("is {port}, whose port of the node another one has");
+            let problem = format!(
+                "uses the node port {}/{}, which another entry of this pod already publishes",
+                port.host_port,
+                port.protocol.as_str()
+            );
             return Err(Error::invalid(format!("network.ports[{i}]"), problem));
         }
     }

@@ -83,6 +83,17 @@ pub enum Restart {
     Never,
 }
 
+impl Restart {
+    /// What holds for an init container of such a pod: it has to succeed once, whatever the policy
+    /// says of app containers, but Never.
+    pub fn of_init(self) -> Self {
+        match self {
+            Self::Always | Self::OnFailure => Self::OnFailure,
+            Self::Never => Self::Never,
+        }
+    }
+}
+
 /// One container.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]

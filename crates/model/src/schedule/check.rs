@@ -85,7 +85,7 @@ fn check_work(work: &Work) -> Result<()> {
             return Err(Error::invalid(field("ref.path"), "is there twice"));
         }
         if program.spec.auto_remove {
-            let problem = "is not for runs of a schedule: they are removed as their history is";
+            let problem = "can't be set in a schedule: its history limits remove finished runs";
             return Err(Error::invalid(field("spec.auto_remove"), problem));
         }
     }
@@ -162,7 +162,7 @@ fn check_times(draft: &Draft) -> Result<()> {
     if let Some(limit) = draft.start_limit
         && (!(1..=100).contains(&limit.starts) || limit.within.is_zero())
     {
-        let problem = "must be 1 to 100 starts within more than no time";
+        let problem = "must allow 1 to 100 starts, in an interval longer than 0";
         return Err(Error::invalid("start_limit", problem));
     }
     Ok(())

@@ -43,8 +43,8 @@ impl Added {
     ///
     /// # Errors
     /// The folder can't be read or written.
-    pub fn sweep(&self) -> Result<()> {
-        self.cache.sweep()
+    pub fn remove_partial(&self) -> Result<()> {
+        self.cache.remove_partial()
     }
 
     /// The cells that have something, also half of it; the ids that they were added by.

@@ -92,7 +92,7 @@ impl Cache {
     }
 
     /// Removes what writers that have died have left half. Only while no other writer writes.
-    pub(super) fn sweep(&self) -> Result<()> {
+    pub(super) fn remove_partial(&self) -> Result<()> {
         for name in self.names()? {
             if name.starts_with('.') {
                 let path = self.0.join(name);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_else_reads_it_and_halves_are_swept() {
+    fn nobody_else_reads_it_and_partial_files_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cni");
         std::fs::create_dir(&path).unwrap();
@@ -215,7 +215,7 @@ mod tests {
             (0o700, 0o600)
         );
         assert_eq!(cache.list().unwrap().len(), 1);
-        cache.sweep().unwrap();
+        cache.remove_partial().unwrap();
         assert_eq!(std::fs::read_dir(&path).unwrap().count(), 1);
     }
 }

@@ -145,8 +145,8 @@ impl Task {
                 None => String::new(),
             };
             let hint = format!(
-                "{hint}it is tried again, and nothing of it begins; `aurae schedule resume {name}` \
-                 takes it back"
+                "{hint}removal is retried and no new run starts; `aurae schedule resume {name}` \
+                 cancels the removal"
             );
             let _ = removing.reply.send(Err(error.hint(hint)));
         }

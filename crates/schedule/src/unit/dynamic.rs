@@ -23,7 +23,7 @@ use units::name::UnitName;
 use units::unit::Settings;
 
 use super::accounts::{self, User};
-use super::kept::{Keeper, Use};
+use super::kept::{DescriptorStore, Use};
 use super::program;
 
 /// systemd's range ("Users, Groups, UIDs and GIDs on systemd Systems").
@@ -155,15 +155,15 @@ struct Held {
 /// The users that are there. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Pool {
-    keeper: Keeper,
+    descriptors: DescriptorStore,
     folder: Arc<Path>,
     held: Arc<Mutex<BTreeMap<String, Held>>>,
 }
 
 impl Pool {
-    pub(crate) fn new(keeper: Keeper) -> Pool {
+    pub(crate) fn new(descriptors: DescriptorStore) -> Pool {
         Pool {
-            keeper,
+            descriptors,
             folder: Path::new(FOLDER).into(),
             held: Arc::default(),
         }
@@ -206,7 +206,7 @@ impl Pool {
             return Ok(Realized::Machines(name));
         };
         let label = format!("{id} {name}");
-        let number = self.keeper.keep(Use::User, unit, &label, lock).await;
+        let number = self.descriptors.keep(Use::User, unit, &label, lock).await;
         let number = number.map_err(|it| format!("DynamicUser=: {it}"))?;
         let holders = BTreeMap::from([(unit.clone(), activation)]);
         let one = Held {
@@ -246,7 +246,7 @@ impl Pool {
             }
         };
         let _ = tokio::task::spawn_blocking(gone).await;
-        self.keeper.forget(one.number).await;
+        self.descriptors.forget(one.number).await;
     }
 
     /// Takes over what an earlier daemon has left with node-init: the name, and the number of the
@@ -257,7 +257,7 @@ impl Pool {
             let parsed = label.split_once(' ');
             let Some((id, name)) = parsed.and_then(|(id, name)| Some((id.parse().ok()?, name)))
             else {
-                self.keeper.forget(number).await;
+                self.descriptors.forget(number).await;
                 continue;
             };
             let mine = up.iter().filter(|(_, _, of)| of == name);

@@ -54,15 +54,15 @@ impl Use {
 /// What an earlier daemon has left, by use and unit.
 pub(crate) type Left = BTreeMap<(Use, UnitName), Vec<KeptDescriptor>>;
 
-/// Keeps descriptors. Cheap to clone.
+/// Keeps descriptors with node-init. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Keeper {
+pub(crate) struct DescriptorStore {
     init: NodeInit,
 }
 
-impl Keeper {
-    pub(crate) fn new(init: NodeInit) -> Keeper {
-        Keeper { init }
+impl DescriptorStore {
+    pub(crate) fn new(init: NodeInit) -> DescriptorStore {
+        DescriptorStore { init }
     }
 
     /// Keeps one for a unit; its number.

@@ -406,8 +406,8 @@ impl Plan {
         let noted = |what: Action| call::noted(asked, &message, what);
         let output = asked.found.descriptor.output();
         let Some(reference) = child(&message, "ref") else {
-            let settled = noop::noop(nodes, node.as_deref(), asked.found, &message).await?;
-            if let Some(answer) = settled {
+            let unchanged = noop::noop(nodes, node.as_deref(), asked.found, &message).await?;
+            if let Some(answer) = unchanged {
                 self.note_call(noted(Action::Unchanged));
                 return Ok(wire::from_message(&answer)?);
             }
@@ -427,11 +427,11 @@ impl Plan {
                 (current.kind, status, false)
             }
         };
-        let settled = match known {
+        let unchanged = match known {
             true => None,
             false => noop::noop(nodes, node.as_deref(), asked.found, &message).await?,
         };
-        if let Some(answer) = settled {
+        if let Some(answer) = unchanged {
             self.note_call(Change {
                 kind,
                 ..noted(Action::Unchanged)

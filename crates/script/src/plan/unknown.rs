@@ -56,6 +56,6 @@ pub(super) fn without_cell(path: &str) -> Failure {
     let mut failure = Failure::new("INVALID_FIELD", message);
     failure.field = Some("executable.ref.path".to_owned());
     failure.hint(format!(
-        "write CELL/{path}; with ownCell, the cell is made with it"
+        "write CELL/{path}; with ownCell, the cell is created with it"
     ))
 }

@@ -120,7 +120,7 @@ impl Report {
     }
 
     /// Whether nothing is changed.
-    pub fn is_settled(&self) -> bool {
+    pub fn is_noop(&self) -> bool {
         let mut changes = self.changes.iter();
         changes.all(|change| change.action == Action::Unchanged && change.error.is_none())
     }

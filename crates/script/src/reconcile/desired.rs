@@ -230,7 +230,7 @@ impl Declared {
     /// A node makes the cell that an executable brings, and takes none that is there.
     fn cell_is_there(&self, cell: &Current) -> Failure {
         let (path, cell) = (&self.path, cell.reference().path);
-        let message = format!("{path} would bring the cell {cell}, which runs already without it");
+        let message = format!("{path} has `ownCell`, but the cell {cell} already runs");
         let mut failure = Failure::new("CONFLICT", message).hint(format!(
             "stop {cell} first, or declare {path} without `ownCell`: then it runs in that cell"
         ));

@@ -68,7 +68,7 @@ const REASONS: [(&str, &str); 45] = [
     ),
     (
         "oom_kill_disable",
-        "who has more memory than its limit is killed",
+        "a container that exceeds its memory limit is killed",
     ),
     ("oom_score_adj", "it follows from requests and limits"),
     ("pid", "each container has processes of its own"),

@@ -227,11 +227,7 @@ impl<'a> Pod<'a> {
 
     /// The first init container that isn't over is started, and waited for.
     fn initialize(&mut self) -> Turn {
-        // It has to succeed once: whatever the policy says of app containers, but Never.
-        let restart = match self.restart {
-            Restart::Never => Restart::Never,
-            Restart::Always | Restart::OnFailure => Restart::OnFailure,
-        };
+        let restart = self.restart.of_init();
         let failed = |(_, container, seen): &(usize, &Container, Seen)| match seen {
             Seen::Ended(end) => !end.success && !goes_on(container, restart, false),
             _ => false,

@@ -21,8 +21,8 @@ pub const SYSTEM: &str = "/run/dbus/system_bus_socket";
 /// is there.
 const FIRST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(5);
-/// How long the bus may take for a part of its greeting.
-const GREETING: Duration = Duration::from_secs(30);
+/// How long the bus may take for a part of the handshake.
+const HANDSHAKE: Duration = Duration::from_secs(30);
 /// Names and answers that wait.
 const QUEUE: usize = 64;
 /// The longest line before messages begin.
@@ -91,7 +91,7 @@ async fn talk(
     tell: &mpsc::Sender<Told>,
     pause: &mut Duration,
 ) -> io::Result<()> {
-    let stream = tokio::time::timeout(GREETING, greet(path));
+    let stream = tokio::time::timeout(HANDSHAKE, handshake(path));
     let stream = stream.await.map_err(|_| io::ErrorKind::TimedOut)??;
     let (mut from, to) = stream.into_split();
     let mut asker = Asker {
@@ -147,7 +147,7 @@ async fn talk(
 
 /// Connects, and says who this is: the kernel vouches for the number (D-Bus Specification,
 /// "EXTERNAL").
-async fn greet(path: &Path) -> io::Result<UnixStream> {
+async fn handshake(path: &Path) -> io::Result<UnixStream> {
     let mut stream = UnixStream::connect(path).await?;
     let uid = rustix::process::geteuid().as_raw().to_string();
     let hex: String = uid.bytes().map(|byte| format!("{byte:02x}")).collect();
@@ -158,7 +158,7 @@ async fn greet(path: &Path) -> io::Result<UnixStream> {
     while !line.ends_with(b"\r\n") {
         line.push(stream.read_u8().await?);
         if line.len() > LINE {
-            return Err(io::Error::other("its greeting is too long"));
+            return Err(io::Error::other("a line of its handshake is too long"));
         }
     }
     if !line.starts_with(b"OK ") {

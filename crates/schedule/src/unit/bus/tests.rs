@@ -60,7 +60,7 @@ fn folder(name: &str) -> PathBuf {
 /// A program on the bus, with a name.
 async fn owner(path: &Path, name: &str) -> UnixStream {
     let mut stream = loop {
-        match greet(path).await {
+        match handshake(path).await {
             Ok(stream) => break stream,
             Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
         }

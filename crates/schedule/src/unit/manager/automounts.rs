@@ -20,7 +20,7 @@ use units::name::{UnitName, UnitType};
 use super::jobs::Wanted;
 use super::{Happened, Manager};
 use crate::unit::automount::{self, Point, Rules};
-use crate::unit::kept::{Keeper, Use};
+use crate::unit::kept::{DescriptorStore, Use};
 use crate::unit::live::Machine;
 use crate::unit::runs::Run;
 use crate::unit::steps::{End, Outcome, Phase};
@@ -69,12 +69,12 @@ impl Manager {
             return;
         };
         let rules = Rules::of(&loaded.unit);
-        let (unit, keeper) = (unit.clone(), self.triggers.keeper.clone());
+        let (unit, descriptors) = (unit.clone(), self.triggers.descriptors.clone());
         self.jobs.spawn(async move {
             let place = rules.place.clone();
             let made = tokio::task::spawn_blocking(move || automount::make(&rules)).await;
             let made = match made.unwrap_or_else(|error| Err(error.to_string())) {
-                Ok(point) => match keep(&keeper, &unit, &point).await {
+                Ok(point) => match keep(&descriptors, &unit, &point).await {
                     Ok(number) => Ok((point, number)),
                     Err(words) => {
                         // The next daemon would know nothing of it.
@@ -316,13 +316,13 @@ impl Manager {
         self.answer(unit, Some(Errno::HOSTDOWN));
         if let Some(point) = self.points.remove(unit) {
             let (place, kept) = (point.rules.place, point.kept);
-            let (unit, keeper) = (unit.clone(), self.triggers.keeper.clone());
+            let (unit, descriptors) = (unit.clone(), self.triggers.descriptors.clone());
             self.jobs.spawn(async move {
                 let gone = tokio::task::spawn_blocking(move || automount::take_away(&place)).await;
                 if let Err(error) = gone {
                     tracing::error!(%unit, %error, "an automount stays");
                 }
-                keeper.forget(kept).await;
+                descriptors.forget(kept).await;
                 Happened::Nothing
             });
         }
@@ -334,9 +334,9 @@ impl Manager {
     fn lose_automount(&mut self, unit: &UnitName) {
         let before = self.known.activity(unit);
         if let Some(point) = self.points.remove(unit) {
-            let keeper = self.triggers.keeper.clone();
+            let descriptors = self.triggers.descriptors.clone();
             self.jobs.spawn(async move {
-                keeper.forget(point.kept).await;
+                descriptors.forget(point.kept).await;
                 Happened::Nothing
             });
         }
@@ -416,9 +416,13 @@ impl Manager {
 }
 
 /// Has node-init keep the pipe of a point.
-async fn keep(keeper: &Keeper, unit: &UnitName, point: &Point) -> Result<u64, String> {
+async fn keep(
+    descriptors: &DescriptorStore,
+    unit: &UnitName,
+    point: &Point,
+) -> Result<u64, String> {
     let copy = point.pipe.try_clone().map_err(|error| error.to_string())?;
-    let kept = keeper.keep(Use::Automount, unit, "pipe", copy).await;
+    let kept = descriptors.keep(Use::Automount, unit, "pipe", copy).await;
     kept.map_err(|error| error.to_string())
 }
 

@@ -65,10 +65,14 @@ impl Manager {
         self.triggers
             .connections
             .insert(service.clone(), connection);
-        let (keeper, socket) = (self.triggers.keeper.clone(), unit.to_string());
+        let (descriptors, socket) = (self.triggers.descriptors.clone(), unit.to_string());
         self.jobs.spawn(async move {
             let kept = match copy {
-                Ok(copy) => keeper.keep(Use::Connection, &service, &socket, copy).await,
+                Ok(copy) => {
+                    descriptors
+                        .keep(Use::Connection, &service, &socket, copy)
+                        .await
+                }
                 Err(error) => Err(model::error::Error::internal(error.to_string())),
             };
             if let Err(error) = &kept {

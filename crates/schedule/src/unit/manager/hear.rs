@@ -185,9 +185,9 @@ impl Manager {
         let address = socket.address();
         self.sockets.insert(unit.clone(), socket);
         if let Some(copy) = copy {
-            let (keeper, unit) = (self.triggers.keeper.clone(), unit.clone());
+            let (descriptors, unit) = (self.triggers.descriptors.clone(), unit.clone());
             self.jobs.spawn(async move {
-                match keeper.keep(Use::Notify, &unit, "notify", copy).await {
+                match descriptors.keep(Use::Notify, &unit, "notify", copy).await {
                     Ok(number) => {
                         let kept = triggers::Happened::Listens(unit, turn, number);
                         super::Happened::Trigger(kept)

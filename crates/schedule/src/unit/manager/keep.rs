@@ -188,7 +188,7 @@ impl Manager {
             self.take_job(unit, row);
         }
         let found = self.take_in();
-        self.sweep().await;
+        self.remove_orphans().await;
         self.take_over_left().await;
         let units: Vec<UnitName> = self.known.live.keys().cloned().collect();
         for unit in units.iter().filter(|it| same || found.contains(it)) {

@@ -53,7 +53,7 @@ use super::bus::{self, Bus};
 use super::device::Device;
 use super::dynamic::Pool;
 use super::generate::Generators;
-use super::kept::Keeper;
+use super::kept::DescriptorStore;
 use super::live::Known;
 use super::news::{Feed, News};
 use super::notify;
@@ -215,7 +215,7 @@ impl Manager {
         let (orders, inbox) = mpsc::channel(QUEUE);
         let (hears, heard) = mpsc::channel(QUEUE);
         let folders = Arc::new(beginning.folders);
-        let keeper = Keeper::new(beginning.runs.runtime.node_init().clone());
+        let descriptors = DescriptorStore::new(beginning.runs.runtime.node_init().clone());
         let (bus, names) = Bus::new(beginning.bus);
         let is_machine = beginning.power.is_machine;
         let scopes = scopes::Known::new(beginning.runs.runtime.scopes(is_machine));
@@ -237,14 +237,14 @@ impl Manager {
             killing: BTreeMap::new(),
             signals: BTreeMap::new(),
             power: beginning.power,
-            users: Pool::new(keeper.clone()),
+            users: Pool::new(descriptors.clone()),
             bus,
             names,
             followed: follow::Followed::default(),
             feed: Feed::new(),
             scopes,
             memory: BTreeMap::new(),
-            triggers: triggers::Triggers::new(keeper),
+            triggers: triggers::Triggers::new(descriptors),
             wanted: Vec::new(),
             waiting: BTreeMap::new(),
             jobs: JoinSet::new(),

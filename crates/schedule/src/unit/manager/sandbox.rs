@@ -72,12 +72,12 @@ impl Manager {
     }
 
     /// Takes away what no activation has, that an earlier daemon or boot has left.
-    pub(super) async fn sweep(&self) {
+    pub(super) async fn remove_orphans(&self) {
         let (run, keys) = (self.run.clone(), self.keys());
-        let sweep = move || {
-            shared::sweep(&run, &keys);
-            shared::sweep_old();
+        let remove = move || {
+            shared::remove_orphans(&run, &keys);
+            shared::remove_of_earlier_boots();
         };
-        let _ = tokio::task::spawn_blocking(sweep).await;
+        let _ = tokio::task::spawn_blocking(remove).await;
     }
 }

@@ -136,7 +136,8 @@ impl Manager {
             let name = unit.to_string();
             let made = tokio::task::spawn_blocking(move || {
                 if processes.is_empty() {
-                    let words = "a scope is begun by who has its processes (StartTransientUnit)";
+                    let words = "a scope has no processes yet: the program that started them \
+                                 creates it (StartTransientUnit)";
                     return Err(words.to_owned());
                 }
                 let draft = Draft {

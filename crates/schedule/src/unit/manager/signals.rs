@@ -97,7 +97,7 @@ impl Manager {
         }
         let words = match whom {
             Whom::Main => format!("{unit} has no main process"),
-            Whom::Control => format!("{unit} has no command beside it"),
+            Whom::Control => format!("{unit} has no control process"),
             Whom::All | Whom::MainAndControl => {
                 format!("{unit} runs nothing that could be signalled")
             }

@@ -220,14 +220,14 @@ impl Manager {
         let there = self.triggers.open.get(unit).into_iter().flatten();
         let there: Vec<usize> = there.map(|it| it.at).collect();
         let turn = self.triggers.next();
-        let (keeper, name) = (self.triggers.keeper.clone(), unit.clone());
+        let (descriptors, name) = (self.triggers.descriptors.clone(), unit.clone());
         let closing = self.triggers.closing.remove(unit);
         let job = self.jobs.spawn(async move {
             // What is closed removes its files: those that are made now stay.
             if let Some(closed) = closing {
                 let _ = closed.await;
             }
-            let opened = jobs::open_all(&keeper, &name, files, &there).await;
+            let opened = jobs::open_all(&descriptors, &name, files, &there).await;
             Event::Trigger(Happened::Opened(name, turn, opened))
         });
         let running = (turn, job, None);
@@ -264,13 +264,13 @@ impl Manager {
         if all.is_empty() {
             return;
         }
-        let keeper = self.triggers.keeper.clone();
+        let descriptors = self.triggers.descriptors.clone();
         let files = self.socket_files(unit);
         let (closing, closed) = oneshot::channel::<()>();
         self.triggers.closing.insert(unit.clone(), closed);
         self.jobs.spawn(async move {
             for one in &all {
-                keeper.forget(one.number).await;
+                descriptors.forget(one.number).await;
             }
             drop(all);
             if let Some(files) = files {

@@ -108,9 +108,9 @@ impl Manager {
         };
         let mark = if polls { '+' } else { '-' };
         let name = format!("{mark}{}", name.unwrap_or(""));
-        let (keeper, unit) = (self.triggers.keeper.clone(), unit.clone());
+        let (descriptors, unit) = (self.triggers.descriptors.clone(), unit.clone());
         self.jobs.spawn(async move {
-            let kept = keeper.keep(Use::Store, &unit, &name, fd).await;
+            let kept = descriptors.keep(Use::Store, &unit, &name, fd).await;
             let kept = kept.map_err(|it| it.to_string());
             Event::Trigger(Happened::Stored(unit, id, kept))
         });
@@ -164,10 +164,10 @@ impl Manager {
             return;
         }
         self.room_was_made();
-        let keeper = self.triggers.keeper.clone();
+        let descriptors = self.triggers.descriptors.clone();
         self.jobs.spawn(async move {
             for number in numbers {
-                keeper.forget(number).await;
+                descriptors.forget(number).await;
             }
             Event::Nothing
         });

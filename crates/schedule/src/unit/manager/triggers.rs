@@ -14,7 +14,7 @@ use units::name::{UnitName, UnitType};
 
 use super::Manager;
 use crate::unit::fdstore::{Checked, Stores};
-use crate::unit::kept::{Keeper, Left};
+use crate::unit::kept::{DescriptorStore, Left};
 use crate::unit::live::Machine;
 use crate::unit::path::watch::{Seen, Since};
 use crate::unit::runs::Run;
@@ -68,7 +68,7 @@ pub(super) enum Happened {
 
 /// See the module.
 pub(super) struct Triggers {
-    pub(super) keeper: Keeper,
+    pub(super) descriptors: DescriptorStore,
     /// What socket units listen on.
     pub(super) open: BTreeMap<UnitName, Vec<Listening>>,
     /// Resolves when what a socket unit listened on has gone, with its files.
@@ -99,9 +99,9 @@ pub(super) struct Triggers {
 }
 
 impl Triggers {
-    pub(super) fn new(keeper: Keeper) -> Triggers {
+    pub(super) fn new(descriptors: DescriptorStore) -> Triggers {
         Triggers {
-            keeper,
+            descriptors,
             open: BTreeMap::new(),
             closing: BTreeMap::new(),
             waits: BTreeMap::new(),
@@ -310,7 +310,7 @@ impl Manager {
 
     /// Takes back what an earlier daemon has left with node-init, and the connections among it.
     pub(super) async fn take_what_is_left(&mut self) {
-        match self.triggers.keeper.left().await {
+        match self.triggers.descriptors.left().await {
             Ok(left) => self.triggers.left = left,
             Err(error) => tracing::error!(%error, "what is kept for units is not known"),
         }
@@ -340,7 +340,7 @@ impl Manager {
                 owner = kept.owner,
                 "a descriptor of an earlier daemon is dropped"
             );
-            self.triggers.keeper.forget(kept.number).await;
+            self.triggers.descriptors.forget(kept.number).await;
         }
     }
 

@@ -5,8 +5,9 @@
 //! Each activation has a folder of its own below the node's run directory, named by its key. In it
 //! are links to the folders in `/tmp` and `/var/tmp`, written before those are made, and files on
 //! which the namespaces are mounted: so the kernel keeps them whatever becomes of the daemon, and
-//! what finds the folder finds all of it. [`sweep`] takes away what belongs to no activation;
-//! it is the only end that there is, so a daemon that dies before it does nothing wrong.
+//! what finds the folder finds all of it. [`remove_orphans`] takes away what belongs to no
+//! activation; it is the only end that there is, so a daemon that dies before it does nothing
+//! wrong.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -178,7 +179,7 @@ fn kept(folder: &Path, name: &str, kind: Namespaces) -> io::Result<PathBuf> {
 
 /// Takes away what belongs to no activation with one of these keys. `run`: where the keys' folders
 /// are.
-pub(crate) fn sweep(run: &Path, living: &BTreeSet<String>) {
+pub(crate) fn remove_orphans(run: &Path, living: &BTreeSet<String>) {
     let entries = fs::read_dir(run).into_iter().flatten().flatten();
     for entry in entries {
         let Ok(key) = entry.file_name().into_string() else {
@@ -221,7 +222,7 @@ fn remove(folder: &Path) -> io::Result<()> {
 }
 
 /// Takes away folders that an earlier boot has left in `/var/tmp`, and `/tmp` where that is kept.
-pub(crate) fn sweep_old() {
+pub(crate) fn remove_of_earlier_boots() {
     let Ok(own) = boot().map(|boot| format!("{PREFIX}{boot}-")) else {
         return;
     };
@@ -252,11 +253,11 @@ mod tests {
         assert_eq!(private(&folder, "tmp", "/elsewhere").unwrap(), inner);
         let mode = fs::metadata(&inner).unwrap().mode() & 0o7777;
         assert_eq!(mode, 0o1777);
-        sweep(&run, &BTreeSet::from(["a-1".to_owned(), "base".to_owned()]));
+        remove_orphans(&run, &BTreeSet::from(["a-1".to_owned(), "base".to_owned()]));
         assert!(Path::new(&inner).exists());
         // A link that a daemon wrote before it died, and nothing behind it.
         symlink(base.join("never-made"), folder.join("var-tmp")).unwrap();
-        sweep(&run, &BTreeSet::from(["base".to_owned()]));
+        remove_orphans(&run, &BTreeSet::from(["base".to_owned()]));
         // Only root's folders are taken away.
         let gone = !Path::new(&inner).exists();
         assert_eq!(gone, rustix::process::geteuid().is_root());

@@ -15,7 +15,7 @@ use units::unit::Unit;
 
 use super::rules::Rules;
 use super::{Listening, open, place};
-use crate::unit::kept::{Keeper, Use};
+use crate::unit::kept::{DescriptorStore, Use};
 use crate::unit::program::{self, Told};
 use crate::unit::runs::{self, Run, Runs};
 use crate::unit::steps::{Commands, Outcome};
@@ -109,7 +109,7 @@ async fn run_one(
 /// Opens all of a unit but what is there, and has node-init keep them. Where one can't be had
 /// nothing is left of the others.
 pub(crate) async fn open_all(
-    keeper: &Keeper,
+    descriptors: &DescriptorStore,
     unit: &UnitName,
     files: Arc<Unit>,
     there: &[usize],
@@ -129,14 +129,18 @@ pub(crate) async fn open_all(
     let mut all: Vec<Listening> = Vec::new();
     for (at, fd) in opened {
         let kept = match fd.try_clone() {
-            Ok(copy) => keeper.keep(Use::Socket, unit, &at.to_string(), copy).await,
+            Ok(copy) => {
+                descriptors
+                    .keep(Use::Socket, unit, &at.to_string(), copy)
+                    .await
+            }
             Err(error) => Err(model::error::Error::internal(error.to_string())),
         };
         match kept {
             Ok(number) => all.push(Listening { at, fd, number }),
             Err(error) => {
                 for one in &all {
-                    keeper.forget(one.number).await;
+                    descriptors.forget(one.number).await;
                 }
                 return Err(error.to_string());
             }

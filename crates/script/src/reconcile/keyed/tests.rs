@@ -238,7 +238,7 @@ async fn a_new_method_is_planned_applied_and_pruned_by_its_option_alone() {
     assert_eq!(applied.count(Action::Create), 2);
     assert_eq!(bed.hosts(), [("a".to_owned(), 1), ("b".to_owned(), 2)]);
     let again = bed.apply(two, false).await.unwrap();
-    assert!(again.is_settled(), "{again:?}");
+    assert!(again.is_noop(), "{again:?}");
 
     let other: Rules<'_> = &[("a", 5.0)];
     let planned = bed.plan(other).await.unwrap();
