@@ -142,7 +142,7 @@ fn limits_spare_inits(node: &mut Node) -> Result<()> {
     ensure!(read(node, "pids.current")?.trim() == "0", "its init counts");
     let pid = cell.pointer("/cell/pid").map(ToString::to_string);
     let pid = pid.unwrap_or_default();
-    let inits = read(node, "../../../_inits/system/cgroup.procs")?;
+    let inits = read(node, "../../_inits/system/cgroup.procs")?;
     ensure!(
         inits.lines().any(|init| init == pid),
         "{pid} is not in _inits: {inits}"
