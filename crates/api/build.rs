@@ -7,7 +7,8 @@ use std::path::PathBuf;
 
 use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage, Value};
-use prost_types::FileDescriptorSet;
+use prost_types::method_options::IdempotencyLevel;
+use prost_types::{FileDescriptorSet, MethodDescriptorProto};
 
 const ROOT: &str = "../../proto";
 const FILES: [&str; 12] = [
@@ -88,10 +89,12 @@ fn actions(files: &FileDescriptorSet) -> String {
                 ));
                 table.push_str(&format!(
                     "Action {{ name: {group}::{constant}, group: \"{group}\", \
-                     rpc: \"/{package}.{}/{name}\", client_streams: {}, server_streams: {} }},\n",
+                     rpc: \"/{package}.{}/{name}\", client_streams: {}, server_streams: {}, \
+                     changes: {} }},\n",
                     service.name(),
                     method.client_streaming(),
                     method.server_streaming(),
+                    changes(method),
                 ));
             }
         }
@@ -101,6 +104,12 @@ fn actions(files: &FileDescriptorSet) -> String {
     };
     let constants: String = groups.iter().map(module).collect();
     format!("{constants}\n/// Every method.\npub const ACTIONS: &[Action] = &[\n{table}];\n")
+}
+
+/// Everything that isn't marked `NO_SIDE_EFFECTS`.
+fn changes(method: &MethodDescriptorProto) -> bool {
+    let level = method.options.as_ref().map(|it| it.idempotency_level());
+    level != Some(IdempotencyLevel::NoSideEffects)
 }
 
 /// `RunCell` → `RUN_CELL`.

@@ -124,7 +124,7 @@ fn a_program_that_is_taken_for_an_image_is_hinted_at() {
     }
 }
 
-/// Whoever stops the node by its own init's name: the machine it is a service of goes on.
+/// The machine that the node is a service of goes on.
 #[test]
 fn a_node_that_ends_under_another_init_says_so() {
     let Some(node) = node() else { return };

@@ -81,7 +81,7 @@ fn a_run_that_removes_itself_leaves_nothing_after_a_detach() {
     let left = node.aurae(&["ps", "-o", "name"]).ok();
     assert!(left.contains("job/job"), "it ended with its client: {left}");
     leaves_nothing(&node);
-    // The third Ctrl-C leaves a program that hears none.
+    // The third Ctrl-C leaves a program that ends by none.
     let script = "trap 'echo heard' INT; echo ready; for i in $(seq 40); do sleep 0.1; done";
     let run = node.command(&["run", "--rm", "--name", "job", "--", "sh", "-c", script]);
     let mut typist = Typist::start(&run);

@@ -83,8 +83,12 @@ impl BudgetLayer {
                 let (bytes, of) = (self.bytes.clone(), tenant.clone());
                 let counted = |body| Body::new(Counted::new(body, bytes, of, streams));
                 let response = inner.call(request.map(counted)).await?;
-                let unary = action.is_some_and(|action| !action.server_streams);
-                let room = unary.then_some((&self.bytes, &tenant));
+                let unary = action.filter(|action| !action.server_streams);
+                let room = unary.map(|action| Room {
+                    pool: &self.bytes,
+                    tenant: &tenant,
+                    is_done: action.changes,
+                });
                 held(response, room, place, &share).await
             }
             Err(error) => to_status(error).into_http(),
@@ -151,25 +155,44 @@ where
     }
 }
 
+/// Where the bytes of an answer count.
+struct Room<'a> {
+    pool: &'a Pool,
+    tenant: &'a Tenant,
+    /// The call has changed something, so its answer is told in any case. Its request had room in
+    /// the same pool before it was done.
+    is_done: bool,
+}
+
+impl Room<'_> {
+    fn take(&self, bytes: u64) -> Result<Taken, Error> {
+        match self.is_done {
+            true => Ok(self.pool.count(self.tenant, bytes)),
+            false => self.pool.take_or_alone(self.tenant, bytes),
+        }
+    }
+}
+
 /// The answer with its place in the pools. That of a call with one answer is encoded here, so that
 /// its bytes are counted in `room` while its client reads them, however slowly.
 async fn held(
     response: Response<Body>,
-    room: Option<(&Pool, &Tenant)>,
+    room: Option<Room<'_>>,
     place: Taken,
     share: &Share,
 ) -> Response<Body> {
     let (head, mut body) = response.into_parts();
     let mut first = None;
     let mut bytes = None;
-    if let Some((pool, tenant)) = room {
+    if let Some(room) = room {
         first = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await;
         let data = first
             .as_ref()
             .and_then(|frame| frame.as_ref().ok()?.data_ref());
-        let length = data.map_or(0, |data| u64::try_from(data.len()).unwrap_or(u64::MAX));
-        match pool.take_or_alone(tenant, length) {
-            Ok(taken) => bytes = Some(taken),
+        // A refusal has no data.
+        let taken = data.map(|data| room.take(u64::try_from(data.len()).unwrap_or(u64::MAX)));
+        match taken.transpose() {
+            Ok(taken) => bytes = taken,
             Err(error) => {
                 let unread = error.hint("read the answers to earlier calls before the next one");
                 return to_status(unread).into_http();
@@ -338,12 +361,21 @@ mod tests {
 
     /// An answer of so many bytes.
     async fn answer(of: u64, pool: &Pool, tenant: &Tenant) -> Response<Body> {
+        answer_of(of, pool, tenant, false).await
+    }
+
+    async fn answer_of(of: u64, pool: &Pool, tenant: &Tenant, is_done: bool) -> Response<Body> {
         let bytes = Bytes::from(vec![0; usize::try_from(of).unwrap()]);
         let body = Body::new(Stalls(Some(bytes)));
         let tenants = pool.tenants();
         let place = Pool::new(tenants, Quota::Streams).take(tenant, 1).unwrap();
         let share = tenants.share(tenant);
-        held(Response::new(body), Some((pool, tenant)), place, &share).await
+        let room = Room {
+            pool,
+            tenant,
+            is_done,
+        };
+        held(Response::new(body), Some(room), place, &share).await
     }
 
     #[tokio::test]
@@ -362,6 +394,11 @@ mod tests {
         assert!(!refused(&first));
         assert!(refused(&answer(3000, &pool, &system).await));
         assert_eq!(pool.room(&system), 1000);
+        // What has happened is told.
+        let done = answer_of(3000, &pool, &system, true).await;
+        assert!(!refused(&done));
+        assert_eq!(pool.room(&system), 0);
+        drop(done);
         // Its client has read it.
         drop(first);
         let large = answer(9000, &pool, &system).await;

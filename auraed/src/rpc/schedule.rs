@@ -44,23 +44,31 @@ impl ScheduleService {
         Ok((caller, named, permit))
     }
 
-    /// Removes a schedule with what `effects` says of its runs, once that is permitted.
-    async fn remove_deciding(
+    /// Does `act` on a schedule, once what `effects` says of its runs is permitted. A run that
+    /// began between the decision and the act is decided on, too.
+    async fn deciding<T, F: Future<Output = Result<T, Error>>>(
         &self,
         caller: &Caller,
         named: &Named,
-        effects: &[Effect],
-    ) -> Result<(), Status> {
-        let permit = caller
-            .permit_effects(
-                &named.tenant,
-                &named.path(),
-                Reach::Object,
-                effects.to_vec(),
-            )
-            .await?;
-        let removed = self.schedules.remove(permit, named);
-        caller.unless_expelled(removed).await
+        effects: impl Fn() -> Result<Vec<Effect>, Error>,
+        act: impl Fn(Permit) -> F,
+    ) -> Result<T, Status> {
+        let effects = || effects().map_err(to_status);
+        let once = async |decided: &[Effect]| {
+            let (path, also) = (named.path(), decided.to_vec());
+            let permit = caller.permit_effects(&named.tenant, &path, Reach::Object, also);
+            caller.unless_expelled(act(permit.await?)).await
+        };
+        let decided = effects()?;
+        let error = match once(&decided).await {
+            Ok(done) => return Ok(done),
+            Err(error) => error,
+        };
+        let now = effects()?;
+        match now.iter().all(|it| decided.contains(it)) {
+            true => Err(error),
+            false => once(&now).await,
+        }
     }
 }
 
@@ -261,18 +269,9 @@ impl Service for ScheduleService {
         let message = request.into_inner();
         let named = convert::named(caller.tenant(), &message.tenant, &message.name);
         let named = named.map_err(to_status)?;
-        let effects = || self.schedules.effects_of_remove(&named).map_err(to_status);
-        let decided = effects()?;
-        let Err(error) = self.remove_deciding(&caller, &named, &decided).await else {
-            return Ok(Response::new(wire::RemoveResponse {}));
-        };
-        // A run that began between the decision and the removal is decided on, too: none begins any
-        // more.
-        let now = effects()?;
-        if now.iter().all(|it| decided.contains(it)) {
-            return Err(error);
-        }
-        self.remove_deciding(&caller, &named, &now).await?;
+        let effects = || self.schedules.effects_of_remove(&named);
+        let remove = |permit| self.schedules.remove(permit, &named);
+        self.deciding(&caller, &named, effects, remove).await?;
         Ok(Response::new(wire::RemoveResponse {}))
     }
 
@@ -283,13 +282,9 @@ impl Service for ScheduleService {
         let caller = Caller::of(&self.identity, &request, action::TRIGGER)?;
         let it = request.into_inner();
         let named = convert::named(caller.tenant(), &it.tenant, &it.name).map_err(to_status)?;
-        let also = self.schedules.effects_of_trigger(&named);
-        let also = also.map_err(to_status)?;
-        let permit = caller
-            .permit_effects(&named.tenant, &named.path(), Reach::Object, also)
-            .await?;
-        let triggered = self.schedules.trigger(permit, &named);
-        shown(&*caller.unless_expelled(triggered).await?)
+        let effects = || self.schedules.effects_of_trigger(&named);
+        let trigger = |permit| self.schedules.trigger(permit, &named);
+        shown(&*self.deciding(&caller, &named, effects, trigger).await?)
     }
 
     async fn pause(&self, request: Request<wire::PauseRequest>) -> Answer<wire::ScheduleStatus> {

@@ -62,7 +62,7 @@ impl UnitService {
             !request.get_ref().no_wait,
         );
         let mode = convert::mode(request.get_ref().mode).map_err(to_status)?;
-        let stops = stops(verb, mode) && action != action::STOP_UNIT;
+        let stops = stops(verb, mode);
         let (caller, permit) = self.permit_stopping(&request, action, stops).await?;
         let unit = named("name", &request.get_ref().name).map_err(to_status)?;
         let done = self.units.job(&permit, unit, verb, mode, wait);
@@ -90,12 +90,12 @@ impl UnitService {
     }
 }
 
-/// Whether a job stops units that run: by its verb, or because nothing else is to stay. What a
-/// start stops because their files say so (`Conflicts=`) is the files' to say.
+/// Whether a job that isn't a stop stops units that run: by its verb, or because nothing else is
+/// to stay. What a start stops because of a `Conflicts=` is the files' to say.
 fn stops(verb: Verb, mode: JobMode) -> bool {
     match verb {
-        Verb::Stop | Verb::Restart | Verb::TryRestart | Verb::ReloadOrRestart => true,
-        Verb::Start | Verb::Reload => mode == JobMode::Isolate,
+        Verb::Restart | Verb::TryRestart | Verb::ReloadOrRestart => true,
+        Verb::Start | Verb::Stop | Verb::Reload => mode == JobMode::Isolate,
     }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A tenant is removed, and its name given to somebody else, who finds nothing of it.
+//! A tenant is removed, and another one gets its name, and finds nothing of it.
 
 use api::identity::v0 as identity;
 use api::observe::v0 as observe;

@@ -23,7 +23,7 @@ const EVERY: Duration = Duration::from_millis(100);
 pub(super) struct Done(Arc<AtomicU64>);
 
 impl Done {
-    /// Told in this file from now on; none: to nobody.
+    /// Told in this file from now on; none: not told.
     pub(super) fn told_in(file: Option<&Path>) -> Result<Self> {
         let done = Self(Arc::default());
         if let Some(path) = file {

@@ -16,6 +16,8 @@ pub struct Action {
     pub client_streams: bool,
     /// The server answers with a stream.
     pub server_streams: bool,
+    /// It may change something: everything that isn't marked `NO_SIDE_EFFECTS`.
+    pub changes: bool,
 }
 
 include!(concat!(env!("OUT_DIR"), "/actions.rs"));
@@ -44,6 +46,8 @@ mod tests {
             methods += 1;
         }
         assert_eq!(methods, ACTIONS.len());
+        let changes = |name: &str| ACTIONS.iter().find(|it| it.name == name).unwrap().changes;
+        assert!(changes("runtime.RunCell") && !changes("runtime.List"));
         assert_eq!(identity::WHO_AM_I, "identity.WhoAmI");
     }
 }

@@ -201,7 +201,7 @@ fn start_hint(first: &str) -> &'static str {
              moment, or name another node with --node; `aurae config get-contexts` lists those \
              that are configured"
         }
-        // Whose link that is can't be told by everybody.
+        // Only root may read what that name leads to.
         "init" => {
             "start the daemon (auraed &; where PID 1 is auraed it comes back by itself), or name \
              another node with --node; `aurae config get-contexts` lists those that are configured"

@@ -197,13 +197,13 @@ impl Pods {
 
     /// Of a call that removes it; `stops`: and stops it before.
     pub fn effects_of_remove(&self, target: &ObjectRef, stops: bool) -> Vec<Effect> {
-        let mut effects = match stops {
-            true => self.effects_of_stop(target),
-            false => Vec::new(),
+        let actions: &[&'static str] = match stops {
+            true => &[STOP_POD, REMOVE_POD],
+            false => &[REMOVE_POD],
         };
         let pods = self.concerned(target).into_iter();
-        effects.extend(pods.map(|path| Effect::on(REMOVE_POD, &path)));
-        effects
+        let effects = pods.flat_map(|path| actions.iter().map(move |it| Effect::on(it, &path)));
+        effects.collect()
     }
 
     /// Of a call that changes the limits of a cell.
