@@ -60,8 +60,8 @@ const BOMB: &str = "(while :; do sleep 1000 & done) 2>/dev/null & exec sleep 100
 fn quota(node: &Node, tenant: &str, name: &str) -> Result<(u64, u64)> {
     let shown = node.sh(&format!("aurae tenant show {tenant} -o json"))?;
     let shown: Value = serde_json::from_str(&shown)?;
-    let quotas = shown.get("quotas").and_then(Value::as_array);
-    let found = quotas
+    let usage = shown.get("usage").and_then(Value::as_array);
+    let found = usage
         .into_iter()
         .flatten()
         .find(|q| q.get("quota") == Some(&name.into()));

@@ -133,7 +133,10 @@ pub(crate) async fn run(session: &Session, args: &TenantArgs) -> Result<u8, Fail
         TenantCommand::Show(args) => {
             let name = args.name.clone().unwrap_or_else(|| session.tenant());
             let get = async |node: &client::Node| {
-                let request = node.unary(GetRequest { name: name.clone() });
+                let request = node.unary(GetRequest {
+                    name: name.clone(),
+                    ..GetRequest::default()
+                });
                 node.tenant().get(request).await
             };
             let status = session.ask(get).await?;
@@ -166,7 +169,7 @@ fn show(session: &Session, format: Format, status: &TenantStatus) -> Result<(), 
             print_line(&format!("Tenant:   {}", status.name))?;
             let created = status.created.as_ref();
             print_line(&format!("Created:  {}", format_instant(created)))?;
-            print(&quotas(&status.quotas).render(session.style))
+            print(&quotas(&status.usage).render(session.style))
         }
     }
 }
@@ -216,7 +219,7 @@ fn list(tenants: &[TenantStatus]) -> Table {
     for tenant in tenants {
         let mut row: Vec<Cell> = vec![tenant.name.as_str().into()];
         row.extend(SHOWN.map(|(_, quota)| {
-            let found = tenant.quotas.iter().find(|s| s.quota == quota.as_str());
+            let found = tenant.usage.iter().find(|s| s.quota == quota.as_str());
             found.map_or("-".into(), of_limit)
         }));
         table.push(row);

@@ -115,7 +115,10 @@ impl Whose {
                 all.map(|all| all.into_inner().tenants).unwrap_or_default()
             }
             Self::One(name) => {
-                let request = node.unary(GetRequest { name: name.clone() });
+                let request = node.unary(GetRequest {
+                    name: name.clone(),
+                    ..GetRequest::default()
+                });
                 let one = client.get(request).await.map(tonic::Response::into_inner);
                 one.into_iter().collect()
             }
@@ -296,7 +299,7 @@ fn share(before: Option<&Usage>, after: &Usage, seconds: f64) -> Option<f64> {
 
 fn tenant_row(tenant: &TenantStatus) -> Vec<Cell> {
     let of = |quota: Quota, shown: fn(&QuotaStatus) -> Cell| {
-        let found = tenant.quotas.iter().find(|s| s.quota == quota.as_str());
+        let found = tenant.usage.iter().find(|s| s.quota == quota.as_str());
         found.map_or_else(|| "-".into(), shown)
     };
     let unknown = || Cell::from("-");

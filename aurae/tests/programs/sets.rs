@@ -144,6 +144,65 @@ fn a_grant_that_is_gone_from_the_program_is_withdrawn() {
     assert!(grants(&node).contains("observe"), "{}", grants(&node));
 }
 
+/// The user comes first, and with it the tenant; no quota of it is set then.
+const TENANT: &str = r#"
+await identity.CreateUser({ tenant: "blue", name: "bea" });
+const quotas = args.length > 0 ? { cells: args[0], tmpfs: "0.5Gi" } : { cells: "64" };
+const blue = await tenant.Set({ name: "blue", quotas });
+console.log(`cells: ${blue.quotas?.cells}`);
+"#;
+
+#[test]
+fn quotas_of_a_tenant_are_declared_and_those_that_are_not_are_left_alone() {
+    let Some(node) = node() else { return };
+    let folder = Folder::new();
+    let file = folder.file("tenants.ts", TENANT);
+    let planned = node.aurae(&["plan", &file]).ok();
+    for part in [
+        "+ create user bea",
+        "+ create tenant blue",
+        "quotas.cells: \"64\"",
+    ] {
+        assert!(planned.contains(part), "no {part} in:\n{planned}");
+    }
+    let applied = node.aurae(&["apply", &file]).ok();
+    assert!(applied.contains("cells: 64"), "{applied}");
+    assert!(applied.contains("+ create tenant blue"), "{applied}");
+    let again = node.aurae(&["apply", &file]).ok();
+    assert!(again.contains("nothing changed: 2 as declared"), "{again}");
+    // What an administrator sets beside it is no difference, nor is the same in other words.
+    node.aurae(&["tenant", "set", "blue", "executables=20%", "tmpfs=512Mi"])
+        .ok();
+    let more = node.aurae(&["plan", &file, "64"]).ok();
+    assert!(!more.contains("update"), "{more}");
+    let changed = node.aurae(&["apply", &file, "32"]).ok();
+    assert!(changed.contains("~ update tenant blue"), "{changed}");
+    assert!(
+        changed.contains("quotas.cells: \"64\" -> \"32\""),
+        "{changed}"
+    );
+    assert!(!changed.contains("tmpfs"), "{changed}");
+    let shown = node.aurae(&["tenant", "show", "blue", "-o", "json"]).ok();
+    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    let expected = serde_json::json!({ "cells": "32", "executables": "20%", "tmpfs": "512Mi" });
+    assert_eq!(shown["quotas"], expected, "{shown}");
+    // An amount that is none is named before anything is done.
+    let wrong = node.aurae(&["plan", &file, "many"]).fails(1);
+    assert!(wrong.contains("quotas.cells"), "{wrong}");
+    // What was set by hand is another's until it is taken over.
+    let same = "await tenant.Set({ name: \"blue\", quotas: { executables: \"30%\" } });";
+    let same = folder.file("more.ts", same);
+    let refused = node.aurae(&["apply", &same]).fails(1);
+    assert!(refused.contains("CONFLICT"), "{refused}");
+    let taken = node.aurae(&["apply", "--adopt", &same]).ok();
+    assert!(
+        taken.contains("quotas.executables: \"20%\" -> \"30%\""),
+        "{taken}"
+    );
+    let gone = node.aurae(&["set", "rm", "--yes", "more"]).ok();
+    assert!(gone.contains("no method takes a tenant away"), "{gone}");
+}
+
 const SECRET: &str = r#"
 await runtime.Run([
   new Cell({ name: "s" }),

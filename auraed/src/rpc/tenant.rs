@@ -65,11 +65,19 @@ impl Service for TenantService {
 
     async fn get(&self, request: Request<wire::GetRequest>) -> Answer<wire::TenantStatus> {
         let caller = self.enter(&request, action::GET)?;
-        let name = maybe_parse("name", &request.get_ref().name).map_err(to_status)?;
+        let message = request.into_inner();
+        let name = maybe_parse("name", &message.name).map_err(to_status)?;
         let name = name.unwrap_or_else(|| caller.tenant().clone());
         let permit = caller.permit_at(&name, None).await?;
         let status = self.tenants.get(permit, &name).map_err(to_status)?;
-        Ok(Response::new(to_message(&status)))
+        let mut answer = to_message(&status);
+        if let Some(declared) = message.quotas {
+            let compared = convert::compared(declared, |quota| status.amount_set(quota));
+            let compared = compared.map_err(|e| to_status(e.within("quotas")))?;
+            let none = || to_status(Error::not_found("quota", name.to_string()));
+            answer.quotas = Some(compared.ok_or_else(none)?);
+        }
+        Ok(Response::new(answer))
     }
 
     async fn set(&self, request: Request<wire::SetRequest>) -> Answer<wire::TenantStatus> {
@@ -109,10 +117,13 @@ impl Service for TenantService {
 
 fn to_message(status: &TenantStatus) -> wire::TenantStatus {
     let created = u64::try_from(status.created_ns).ok().filter(|ns| *ns > 0);
+    let set = status.usage.iter().filter(|one| one.set);
+    let set = set.map(|one| (one.quota, one.amount.show(one.quota)));
     wire::TenantStatus {
         name: status.name.to_string(),
         created: created.map(|ns| to_timestamp(Timestamp(ns))),
-        quotas: status.quotas.iter().map(to_quota).collect(),
+        usage: status.usage.iter().map(to_quota).collect(),
+        quotas: Some(convert::to_quotas(set)),
     }
 }
 

@@ -74,9 +74,10 @@ async fn greedy(node: &TestNode, target: &Target) -> Vec<client::Node> {
 async fn counted(administrator: &Person, tenant: &str) -> u64 {
     let request = api::tenant::v0::GetRequest {
         name: tenant.into(),
+        ..Default::default()
     };
     let status = administrator.node.tenant().get(request).await.unwrap();
-    let quotas = status.into_inner().quotas;
+    let quotas = status.into_inner().usage;
     let held = quotas.iter().find(|quota| quota.quota == "connections");
     held.unwrap().used.unwrap()
 }

@@ -342,7 +342,7 @@ async fn what_a_refused_image_has_brought_counts_until_it_is_pruned() {
             .get(tenants::GetRequest::default())
             .await
             .unwrap();
-        let quotas = tenant.into_inner().quotas;
+        let quotas = tenant.into_inner().usage;
         let bytes = quotas.iter().find(|quota| quota.quota == "image_bytes");
         bytes.and_then(|bytes| bytes.used).unwrap_or_default()
     };
@@ -418,7 +418,7 @@ async fn images_are_there_after_the_daemon_was_killed() {
         .get(tenants::GetRequest::default())
         .await
         .unwrap();
-    let quotas = status.into_inner().quotas;
+    let quotas = status.into_inner().usage;
     let bytes = quotas
         .iter()
         .find(|quota| quota.quota == "image_bytes")

@@ -124,10 +124,11 @@ async fn set(administrator: &Person, quotas: tenant::Quotas) {
 async fn used(administrator: &Person, quota: Quota) -> Option<u64> {
     let request = tenant::GetRequest {
         name: "acme".into(),
+        ..Default::default()
     };
     let status = administrator.node.tenant().get(request).await.unwrap();
     let name = quota.to_string();
-    let all = status.into_inner().quotas.into_iter();
+    let all = status.into_inner().usage.into_iter();
     all.filter(|one| one.quota == name).find_map(|one| one.used)
 }
 

@@ -180,7 +180,10 @@ fn others() -> Vec<Whole> {
         }),
     };
     let forget = tenants::RemoveRequest { name: name() };
-    let show = tenants::GetRequest { name: name() };
+    let show = tenants::GetRequest {
+        name: name(),
+        ..Default::default()
+    };
     vec![
         whole("tenant.v0.Tenant/Get", "tenant.v0.GetRequest", &show),
         whole("tenant.v0.Tenant/Set", "tenant.v0.SetRequest", &set),

@@ -767,7 +767,11 @@ pub(crate) const ROWS: &[Row] = &[
         false,
     ),
     member("tenant.Get", |whom| {
-        tenants::GetRequest { name: tenant(whom) }.encode_to_vec()
+        tenants::GetRequest {
+            name: tenant(whom),
+            quotas: None,
+        }
+        .encode_to_vec()
     }),
     administrator("tenant.Set", |_| {
         tenants::SetRequest {

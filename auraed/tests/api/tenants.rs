@@ -46,7 +46,7 @@ async fn set(administrator: &Person, name: &str, quotas: tenant::Quotas) -> tena
 }
 
 fn limit_of(status: &tenant::TenantStatus, quota: &str) -> (Option<u64>, Option<u64>) {
-    let found = status.quotas.iter().find(|s| s.quota == quota).unwrap();
+    let found = status.usage.iter().find(|s| s.quota == quota).unwrap();
     (found.used, found.limit)
 }
 
@@ -123,7 +123,10 @@ async fn quotas_are_the_administrators_alone_and_bad_ones_are_named() {
     };
     set(&administrator, "acme", quotas.clone()).await;
     // A member sees its own tenant, not another's, and changes none.
-    let get = |name: &str| tenant::GetRequest { name: name.into() };
+    let get = |name: &str| tenant::GetRequest {
+        name: name.into(),
+        ..Default::default()
+    };
     let own = eve.node.tenant().get(get("")).await.unwrap().into_inner();
     assert_eq!(limit_of(&own, "executables"), (Some(0), Some(2)));
     assert!(bob.node.tenant().get(get("acme")).await.is_err());
@@ -320,6 +323,7 @@ async fn what_is_kept_of_a_tenant_is_shown_beside_its_quotas() {
     }
     let get = || tenant::GetRequest {
         name: "acme".into(),
+        ..Default::default()
     };
     let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(60);
     loop {

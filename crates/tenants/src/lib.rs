@@ -93,7 +93,15 @@ pub struct TenantStatus {
     /// 0: neither.
     pub created_ns: i64,
     /// Every quota, in the order of [`Quota::ALL`].
-    pub quotas: Vec<QuotaStatus>,
+    pub usage: Vec<QuotaStatus>,
+}
+
+impl TenantStatus {
+    /// What an administrator has set of a quota; `None`: it has its default.
+    pub fn amount_set(&self, quota: Quota) -> Option<Amount> {
+        let found = self.usage.iter().find(|one| one.quota == quota && one.set);
+        found.map(|one| one.amount)
+    }
 }
 
 /// The handle; cheap to clone.
@@ -271,7 +279,7 @@ impl Tenants {
             ];
             kept.contains(&s.quota) && s.used.is_some_and(|n| n > 0)
         };
-        let what = match status.quotas.iter().find(living) {
+        let what = match status.usage.iter().find(living) {
             _ if has_users => Some(("users", "disable its users first, or lower its quotas")),
             Some(status) if status.quota == Quota::ImageBytes => Some((
                 "images",
@@ -427,7 +435,7 @@ impl Tenants {
                 .get(name)
                 .is_some_and(|q| q.0.contains_key(&quota))
         };
-        let quotas = Quota::ALL.iter().map(|quota| QuotaStatus {
+        let usage = Quota::ALL.iter().map(|quota| QuotaStatus {
             quota: *quota,
             amount: limits.amount(name, *quota),
             set: is_set(*quota),
@@ -437,7 +445,7 @@ impl Tenants {
         TenantStatus {
             name: name.clone(),
             created_ns: self.created().get(name).copied().unwrap_or_default(),
-            quotas: quotas.collect(),
+            usage: usage.collect(),
         }
     }
 

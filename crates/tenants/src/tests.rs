@@ -72,7 +72,7 @@ async fn what_was_set_holds_and_is_there_without_the_database() {
     assert_eq!(second.limits().limit(&ann, Quota::Cells), 10);
     let back = BTreeMap::from([(Quota::Cells, None)]);
     let status = second.set(permit(), &ann, &back).await.unwrap();
-    let cells = status.quotas.iter().find(|q| q.quota == Quota::Cells);
+    let cells = status.usage.iter().find(|q| q.quota == Quota::Cells);
     assert_eq!(cells.map(|c| (c.limit, c.set)), Some((50, false)));
     second
         .remove(permit(), &ann, |_| false, nothing())

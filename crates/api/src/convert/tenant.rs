@@ -72,6 +72,35 @@ pub fn quotas(message: wire::Quotas) -> Result<BTreeMap<Quota, Option<Amount>>> 
     .collect()
 }
 
+/// What a declaration is compared with: the quotas that it names and no other, each in its own words
+/// where it means what `set` has. `None` where none of them is set yet, and one should be.
+///
+/// # Errors
+/// `INVALID_FIELD` naming the quota.
+pub fn compared(
+    declared: wire::Quotas,
+    set: impl Fn(Quota) -> Option<Amount>,
+) -> Result<Option<wire::Quotas>> {
+    let meant = quotas(declared.clone())?;
+    let mut there = wire::Quotas::default();
+    let (mut same, mut one_is_set) = (true, false);
+    for (quota, text) in texts(declared) {
+        let (Some(text), Some(meant)) = (text, meant.get(&quota)) else {
+            continue;
+        };
+        let now = set(quota);
+        one_is_set |= now.is_some();
+        let text = match (now == *meant, now) {
+            (true, _) => text,
+            (false, Some(amount)) => amount.show(quota),
+            (false, None) => DEFAULT.to_owned(),
+        };
+        same &= now == *meant;
+        put(&mut there, quota, text);
+    }
+    Ok((same || one_is_set).then_some(there))
+}
+
 /// A message with these fields set, e.g. of `cells=64` on a command line.
 pub fn to_quotas(set: impl IntoIterator<Item = (Quota, String)>) -> wire::Quotas {
     let mut message = wire::Quotas::default();
@@ -95,6 +124,35 @@ mod tests {
         fields.sort_unstable();
         quotas.sort_unstable();
         assert_eq!(fields, quotas);
+    }
+
+    #[test]
+    fn a_declaration_is_compared_by_what_its_amounts_mean() {
+        let set = |quota| match quota {
+            Quota::MemoryMax => Some(Amount::Absolute(512 << 20)),
+            Quota::Cells => Some(Amount::Absolute(64)),
+            _ => None,
+        };
+        let against = |declared: &[(Quota, &str)]| {
+            let declared = declared
+                .iter()
+                .map(|(quota, text)| (*quota, (*text).into()));
+            compared(to_quotas(declared), set).unwrap()
+        };
+        // The same amount in other words, and what isn't declared is no difference.
+        let same = to_quotas([(Quota::MemoryMax, "0.5Gi".into())]);
+        assert_eq!(against(&[(Quota::MemoryMax, "0.5Gi")]), Some(same));
+        let differs = to_quotas([
+            (Quota::MemoryMax, "512Mi".into()),
+            (Quota::Pids, "default".into()),
+        ]);
+        let found = against(&[(Quota::MemoryMax, "10%"), (Quota::Pids, "100")]);
+        assert_eq!(found, Some(differs));
+        // Nothing of it is set yet; a default that is one already is as declared.
+        assert_eq!(against(&[(Quota::Pids, "100")]), None);
+        let default = to_quotas([(Quota::Pids, "default".into())]);
+        assert_eq!(against(&[(Quota::Pids, "default")]), Some(default));
+        assert_eq!(against(&[]), Some(wire::Quotas::default()));
     }
 
     #[test]

@@ -202,6 +202,7 @@ fn what_declares_is_said_in_the_protos() {
         ("identity.CreateUser", "user"),
         ("identity.Allow", "grant"),
         ("identity.Deny", "grant"),
+        ("tenant.Set", "tenant"),
         ("pod.Run", "pod"),
         ("schedule.Declare", "schedule"),
         ("schedule.PutConfig", "config"),
