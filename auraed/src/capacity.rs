@@ -3,8 +3,8 @@
 //! the configuration (everything that the daemon counts). `serve` and a reload hand it to
 //! `tenants`, which makes limits of it.
 //!
-//! What has more than the node can hold is cut: memory and processes by the cgroups around the
-//! node's, cells by node-init's table, and cells, executables and readers by the descriptors that
+//! What has more than the node can hold is cut: memory, CPUs and processes by the cgroups around
+//! the node's, cells by node-init's table, and cells, executables and readers by the descriptors that
 //! the daemon may have.
 
 use std::collections::BTreeMap;
@@ -76,7 +76,8 @@ fn shared_out(needed: [u64; 3], room: u64) -> [u64; 3] {
 struct Machine {
     memory: u64,
     processes: u64,
-    cpus: u32,
+    /// In thousandths of a CPU.
+    cpus: u64,
     /// The most that the daemon may have open.
     descriptors: u64,
 }
@@ -92,7 +93,7 @@ impl Machine {
         Self {
             memory: least(memory, "memory.max"),
             processes: least(host::most_processes(), "pids.max"),
-            cpus: host::cpus(),
+            cpus: least(u64::from(host::cpus()) * 1000, "cpu.max"),
             descriptors: rlimit::get(Resource::NOFILE).map_or(u64::MAX, |limit| limit.soft),
         }
     }
@@ -177,7 +178,7 @@ fn of_machine(config: &Config, machine: &Machine) -> Capacity {
         (Quota::MemoryMax, memory),
         (Quota::MemoryHigh, memory),
         (Quota::MemoryMin, memory),
-        (Quota::CpuMax, u64::from(machine.cpus) * 1000),
+        (Quota::CpuMax, machine.cpus),
         (Quota::Pids, machine.processes),
         (Quota::Tmpfs, memory),
         (Quota::Cells, open.cells),
@@ -211,7 +212,7 @@ mod tests {
     const MACHINE: Machine = Machine {
         memory: 8 << 30,
         processes: 30_000,
-        cpus: 2,
+        cpus: 2000,
         descriptors: 1 << 20,
     };
 
@@ -275,6 +276,7 @@ mod tests {
         let machine = Machine {
             memory: 1 << 30,
             processes: 500,
+            cpus: 1500,
             ..MACHINE
         };
         let capacity = of_machine(&Config::default(), &machine);
@@ -287,6 +289,6 @@ mod tests {
             assert_eq!(capacity.of(quota), 1 << 30, "{quota}");
         }
         assert_eq!(capacity.of(Quota::Pids), 500);
-        assert_eq!(capacity.of(Quota::CpuMax), 2000);
+        assert_eq!(capacity.of(Quota::CpuMax), 1500);
     }
 }

@@ -61,11 +61,22 @@ pub(crate) fn most_processes() -> u64 {
 }
 
 /// The lowest value of a limit, e.g. `memory.max`, in a cgroup and all around it up to the mount
-/// point. `None`: there is no bound.
+/// point; of `cpu.max` thousandths of a CPU. `None`: there is no bound.
 pub(crate) fn least_around(group: &Path, mount: &Path, file: &str) -> Option<u64> {
     let groups = group.ancestors().take_while(|it| it.starts_with(mount));
     let bounds = groups.filter_map(|it| std::fs::read_to_string(it.join(file)).ok());
-    bounds.filter_map(|text| text.trim().parse().ok()).min()
+    bounds.filter_map(|text| bound(&text)).min()
+}
+
+/// A limit as the kernel shows it: a number or `max`, and for `cpu.max` a period behind it, both in
+/// microseconds.
+fn bound(text: &str) -> Option<u64> {
+    let mut words = text.split_whitespace();
+    let most: u64 = words.next()?.parse().ok()?;
+    match words.next() {
+        None => Some(most),
+        Some(period) => most.saturating_mul(1000).checked_div(period.parse().ok()?),
+    }
 }
 
 /// Whether a watchdog counts, as the kernel says of its device.
@@ -147,6 +158,21 @@ mod tests {
         // Nothing beyond it is the hierarchy's.
         assert_eq!(least_around(&node, &slice, "pids.max"), Some(500));
         assert_eq!(least_around(mount.path(), &slice, "pids.max"), None);
+    }
+
+    #[test]
+    fn a_bound_of_cpus_is_told_in_thousandths() {
+        for (shown, expected) in [
+            ("max 100000\n", None),
+            ("150000 100000\n", Some(1500)),
+            ("20000 50000\n", Some(400)),
+            ("max\n", None),
+            ("500\n", Some(500)),
+            ("500 0\n", None),
+            ("", None),
+        ] {
+            assert_eq!(bound(shown), expected, "{shown:?}");
+        }
     }
 
     #[test]

@@ -48,10 +48,9 @@ const STOP_GRACE: Duration = Duration::from_secs(5);
 /// longest.
 const NETWORK_PAUSE: Duration = Duration::from_secs(1);
 const NETWORK_PAUSE_MOST: Duration = Duration::from_secs(60);
-/// How often it is looked whether a flood of requests has left free memory behind, and how much of
-/// it is worth giving back.
-const HEAP_EVERY: Duration = Duration::from_secs(10);
-const HEAP_WORTH: usize = 8 << 20;
+/// How often the daemon gives memory back, and how much free heap is worth that.
+const MEMORY_EVERY: Duration = Duration::from_secs(5);
+const HEAP_WORTH: usize = 4 << 20;
 /// The threads of tokio. The daemon waits more than it computes; long computations have threads of
 /// their own.
 const WORKERS: usize = 2;
@@ -292,7 +291,7 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
         beside.spawn(bus);
     }
     declared::keep(config, &parts.schedules, &parts.identity, &mut beside);
-    beside.spawn(keep_heap_small());
+    beside.spawn(keep_small());
     if parts.images.are_open() {
         beside.spawn(images::prune(parts.images.clone(), config.images.max_age.0));
         beside.spawn(images::relieve(parts.images.clone()));
@@ -357,15 +356,20 @@ async fn leave_pods(parts: &Parts) {
     }
 }
 
-/// Gives back what was freed, for as long as the daemon serves: workloads die of memory before the
-/// daemon does, so what it doesn't need is theirs.
-async fn keep_heap_small() {
-    let mut ticks = tokio::time::interval(HEAP_EVERY);
+/// Gives back what was freed, and the code that was needed, for as long as the daemon serves:
+/// workloads die of memory before the daemon does, so what it doesn't need is theirs.
+async fn keep_small() {
+    let mut ticks = tokio::time::interval(MEMORY_EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let give_back = || {
+        kernel::memory::release_heap(HEAP_WORTH);
+        // What is still needed is mapped again from the page cache, a few pages at a time.
+        kernel::memory::release_code();
+    };
     loop {
         ticks.tick().await;
         // An error is a panic there, and one look less.
-        let _ = tokio::task::spawn_blocking(|| kernel::memory::release_heap(HEAP_WORTH)).await;
+        let _ = tokio::task::spawn_blocking(give_back).await;
     }
 }
 

@@ -20,7 +20,7 @@ use kernel::namespace::Namespaces;
 use kernel::process;
 use kernel::wait::{Reap, Target, wait};
 
-use crate::prototype;
+use crate::prototype::{self, Standing};
 use crate::stats::Samples;
 
 /// The same static program that the node is asked to run.
@@ -63,6 +63,16 @@ impl Reference {
     /// The same, each in seven new namespaces and a cgroup of its own.
     pub(crate) fn cells(&mut self, count: usize) -> Result<Samples> {
         self.ask("cell", count)
+    }
+
+    /// So many runs by an init that stands, without a daemon: the bound of a run.
+    pub(crate) fn runs(&mut self, count: usize) -> Result<Samples> {
+        self.ask("run", count)
+    }
+
+    /// So many of all that a cell is made of, without a daemon: the bound of a cell.
+    pub(crate) fn full_cells(&mut self, count: usize) -> Result<Samples> {
+        self.ask("full-cell", count)
     }
 
     /// So many of those at once, sleeping until [`Self::drop_all`].
@@ -119,6 +129,14 @@ pub(crate) fn serve() -> Result<()> {
         match what {
             "fork" => repeat(count, &mut times, |_| fork())?,
             "cell" => repeat(count, &mut times, |_| cell(&place))?,
+            "run" => {
+                let standing = Standing::start(prototype::place(&place, FULL)?)?;
+                repeat(count, &mut times, |_| standing.run())?;
+            }
+            "full-cell" => {
+                let full = prototype::place(&place, FULL)?;
+                repeat(count, &mut times, |_| prototype::cell(&full))?;
+            }
             "hold" => repeat(count, &mut times, |turn| {
                 held.push(begin(
                     &place,

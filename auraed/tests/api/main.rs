@@ -12,6 +12,7 @@
     reason = "helpers of tests fail by panicking"
 )]
 
+mod bodies;
 mod caller;
 mod containers;
 mod containers_own;

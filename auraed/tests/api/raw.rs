@@ -106,6 +106,19 @@ pub(crate) async fn health(person: &Person, service: &str) -> Answer {
     send(person, "/grpc.health.v1.Health/Check", message).await
 }
 
+/// Begins a call and sends nothing of its request; answers what it is refused for.
+pub(crate) async fn send_nothing(person: &Person, path: &'static str) -> Failure {
+    let mut grpc = tonic::client::Grpc::new(person.node.channel());
+    grpc.ready().await.unwrap();
+    let nothing = Request::new(tokio_stream::pending::<Vec<u8>>());
+    let path = PathAndQuery::from_static(path);
+    let answer = match grpc.streaming(nothing, path, Bytes).await {
+        Ok(response) => response.into_inner().message().await,
+        Err(status) => Err(status),
+    };
+    from_status(&answer.expect_err("an answer to no request"))
+}
+
 /// One message there, the first one back. A stream of requests stays open for the answer's sake.
 pub(crate) async fn send(person: &Person, path: &'static str, message: Vec<u8>) -> Answer {
     let refused = |status: Status| Answer::Refused(Box::new(from_status(&status)));

@@ -26,33 +26,42 @@ impl Bench {
         for number in 0..FEW {
             self.subject.make_cell(&beside(number)).await?;
         }
-        let few = self.cell_turns(&mut reference).await?;
+        let (few, bound) = self.cell_turns(&mut reference).await?;
         for number in 0..FEW {
             self.subject.remove(&beside(number)).await?;
         }
         let row = format!("cell p50, {FEW} beside");
         figures.push(few.figure(&row, AGAINST, 0.5, Goal::AtMost(2.5)));
+        let row = format!("cell, without a daemon p50, {FEW} beside");
+        figures.push(bound.figure(&row, AGAINST, 0.5, Goal::None));
         Ok(())
     }
 
     /// With the crowd beside it, which stands already.
     pub(super) async fn cell_in_crowd(&self, figures: &mut Vec<Figure>) -> Result<()> {
         let mut reference = Reference::start()?;
-        let many = self.cell_turns(&mut reference).await?;
+        let (many, bound) = self.cell_turns(&mut reference).await?;
         let row = format!("cell p50, {} beside", self.cells);
         figures.push(many.figure(&row, AGAINST, 0.5, Goal::AtMost(3.0)));
+        let row = format!("cell, without a daemon p50, {} beside", self.cells);
+        figures.push(bound.figure(&row, AGAINST, 0.5, Goal::None));
         Ok(())
     }
 
-    async fn cell_turns(&self, reference: &mut Reference) -> Result<Turns> {
-        let mut turns = Turns::default();
+    /// Ours, and what is made of all that a cell has without a daemon, each in turns with a clone.
+    async fn cell_turns(&self, reference: &mut Reference) -> Result<(Turns, Turns)> {
+        let (mut turns, mut bound) = (Turns::default(), Turns::default());
+        reference.full_cells(BATCH)?;
         self.cell_batch().await?;
         let batches = if self.vm { BATCHES_IN_VM } else { BATCHES };
         for _ in 0..batches {
             let ours = self.cell_batch().await?;
-            turns.batches.push((ours, reference.cells(BATCH)?));
+            let cells = reference.cells(BATCH)?;
+            let full = reference.full_cells(BATCH)?;
+            bound.batches.push((full, cells.clone()));
+            turns.batches.push((ours, cells));
         }
-        Ok(turns)
+        Ok((turns, bound))
     }
 
     async fn cell_batch(&self) -> Result<Samples> {

@@ -128,9 +128,11 @@ impl Scratch {
         }
     }
 
-    /// Waits until it tells that it runs. One that doesn't is found by [`Self::check`].
+    /// Waits until it has done something, so that no run is measured before it is felt. One that
+    /// does nothing is found by [`Self::check`].
     pub(super) async fn begins(&self, attack: Attack) -> Result<()> {
-        self.tells_more(&[attack], &[Told::default()]).await?;
+        let begun = |told: &[Told]| told.iter().all(|one| one.done > 0);
+        self.comes_to(&[attack], begun).await?;
         Ok(())
     }
 
@@ -156,15 +158,19 @@ impl Scratch {
 
     /// Whether one of them tells more than this before [`SILENCE`] is over.
     async fn tells_more(&self, attacks: &[Attack], before: &[Told]) -> Result<bool> {
+        let more = |told: &[Told]| {
+            let mut both = told.iter().zip(before);
+            both.any(|(now, had)| now.lines > had.lines)
+        };
+        self.comes_to(attacks, more).await
+    }
+
+    /// Whether what these have told is so before [`SILENCE`] is over.
+    async fn comes_to(&self, attacks: &[Attack], is_so: impl Fn(&[Told]) -> bool) -> Result<bool> {
         let (since, mut again) = (Instant::now(), interval(AGAIN));
         while since.elapsed() < SILENCE {
             again.tick().await;
-            let now = self.told(attacks)?;
-            if now
-                .iter()
-                .zip(before)
-                .any(|(now, had)| now.lines > had.lines)
-            {
+            if is_so(&self.told(attacks)?) {
                 return Ok(true);
             }
         }

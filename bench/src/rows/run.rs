@@ -13,6 +13,8 @@ const BATCHES: usize = 40;
 const BATCH: usize = 25;
 /// The same in a translated VM, where each takes a multiple.
 const BATCHES_IN_VM: usize = 12;
+/// What no daemon can be faster than: see `prototype::standing`.
+const BOUND: &str = "run, by an init without a daemon p50";
 const AGAINST: &str = "fork+exec+wait of the same static program";
 
 impl Bench {
@@ -21,11 +23,14 @@ impl Bench {
         self.subject.make_cell("bench-run").await?;
         self.batch().await?;
         reference.forks(BATCH)?;
-        let mut turns = Turns::default();
+        reference.runs(BATCH)?;
+        let (mut turns, mut bound) = (Turns::default(), Turns::default());
         let batches = if self.vm { BATCHES_IN_VM } else { BATCHES };
         for _ in 0..batches {
             let ours = self.batch().await?;
-            turns.batches.push((ours, reference.forks(BATCH)?));
+            let forks = reference.forks(BATCH)?;
+            bound.batches.push((reference.runs(BATCH)?, forks.clone()));
+            turns.batches.push((ours, forks));
         }
         self.subject.remove("bench-run").await?;
         let middle = Goal::AtMost(self.either(2.5, 4.0));
@@ -36,6 +41,7 @@ impl Bench {
         };
         figures.push(turns.figure("run p50", AGAINST, 0.5, middle));
         figures.push(turns.figure("run p99", AGAINST, 0.99, tail));
+        figures.push(bound.figure(BOUND, AGAINST, 0.5, Goal::None));
         Ok(())
     }
 

@@ -3,10 +3,16 @@
 //! cell and one for its program, which account memory, seven namespaces and mounts of its own, with
 //! no daemon, no record and no log. The inits are in a group of their own, as a node's are.
 //!
-//! The bound of row `memory`: a cell of ours can't take less. The reference process makes them.
+//! The bound of rows `memory` and `cell`: a cell of ours can't take less. Of row `run` it is
+//! [`standing`]. The reference process makes them.
+
+mod standing;
+
+pub(crate) use standing::Standing;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use kernel::cgroup::Cgroup;
@@ -27,6 +33,13 @@ const CONTROLLERS: [&str; 4] = ["cpu", "io", "memory", "pids"];
 /// process in one can't clone into a group outside of it. The program unshares its own.
 const OF_INIT: Namespaces = Namespaces::ALL.without(Namespaces::CGROUP);
 
+/// Until the kernel has let go of a group's last process.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What a cell's program is, where it stands and where it ends at once.
+const STANDS: [&str; 3] = ["busybox", "sleep", "1000000"];
+const ENDS: [&str; 2] = ["busybox", "true"];
+
 /// A group for many of them, which hands its controllers on.
 pub(crate) fn place(within: &Cgroup, name: &str) -> Result<Cgroup> {
     hand_on(within)?;
@@ -35,6 +48,18 @@ pub(crate) fn place(within: &Cgroup, name: &str) -> Result<Cgroup> {
 
 /// Stands until its group is killed: the init's pidfd.
 pub(crate) fn begin(place: &Cgroup, name: &str) -> Result<OwnedFd> {
+    make(place, name, &STANDS)
+}
+
+/// A cell whose program ends at once, until its groups are gone.
+pub(crate) fn cell(place: &Cgroup) -> Result<()> {
+    let init = make(place, "ends", &ENDS)?;
+    wait(Target::PidFd(init.as_fd()), Reap::Yes)?;
+    place.remove("ends", TIMEOUT)?;
+    Ok(())
+}
+
+fn make(place: &Cgroup, name: &str, words: &[&str]) -> Result<OwnedFd> {
     let inits = place.ensure("inits")?.into_fd();
     let leaf = hands_on(place, name)?.create("one")?.into_fd();
     let (told, tell) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
@@ -46,10 +71,7 @@ pub(crate) fn begin(place: &Cgroup, name: &str) -> Result<OwnedFd> {
     match clone(options)? {
         Cloned::Child => {
             drop(told);
-            if let Err(error) = be_init(&leaf, tell) {
-                eprintln!("prototype: {error:#}");
-            }
-            process::exit(1)
+            end(be_init(&leaf, tell, words))
         }
         Cloned::Parent(_, pidfd) => {
             drop(tell);
@@ -60,6 +82,18 @@ pub(crate) fn begin(place: &Cgroup, name: &str) -> Result<OwnedFd> {
             Ok(pidfd)
         }
     }
+}
+
+/// Ends this process, which is a prototype's init.
+fn end(outcome: Result<()>) -> ! {
+    let code = match outcome {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("prototype: {error:#}");
+            1
+        }
+    };
+    process::exit(code)
 }
 
 fn hands_on(within: &Cgroup, name: &str) -> Result<Cgroup> {
@@ -80,20 +114,21 @@ fn hand_on(group: &Cgroup) -> Result<()> {
 }
 
 /// Mounts what is the cell's own, starts its program, and waits for that.
-fn be_init(leaf: &OwnedFd, tell: OwnedFd) -> Result<()> {
+fn be_init(leaf: &OwnedFd, tell: OwnedFd, words: &[&str]) -> Result<()> {
     let quiet = Attributes::NO_SUID | Attributes::NO_DEV | Attributes::NO_EXEC;
+    // On folders that every node has; the program looks into none of them.
     let mounts = [
         (mount::proc(quiet)?, "/proc"),
         (mount::sysfs(quiet | Attributes::READ_ONLY)?, "/sys"),
-        (mount::mqueue(quiet)?, "/dev/mqueue"),
-        (mount::tmpfs(0, 0o1777, quiet)?, "/dev/shm"),
+        (mount::mqueue(quiet)?, "/dev"),
+        (mount::tmpfs(0, 0o1777, quiet)?, "/tmp"),
     ];
     for (mounted, target) in &mounts {
         mount::attach(mounted, Path::new(target))?;
     }
     drop(mounts);
     let environment: [&str; 0] = [];
-    let program = Prepared::new(&["busybox", "sleep", "1000000"], &environment)?;
+    let program = Prepared::new(words, &environment)?;
     let path = std::ffi::CString::new(PROGRAM)?;
     let options = Options {
         cgroup: Some(leaf.as_fd()),
