@@ -6,7 +6,7 @@ use api::image::v0::images_client::ImagesClient;
 use api::image::v0::{self as wire, import_request::Of};
 use api::status::{Reason, from_status};
 use api::tenant::v0 as tenants;
-use serde_json::json;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tonic::Status;
 use tonic::transport::Channel;
@@ -50,42 +50,64 @@ pub(crate) fn archive(name: &str, layers: &[Vec<u8>]) -> Vec<u8> {
 
 /// The same, whose configuration says of the layers what it likes.
 fn claiming(name: &str, layers: &[Vec<u8>], diff_ids: &[String]) -> Vec<u8> {
-    let config = json!({
-        "os": "linux",
-        "architecture": "amd64",
-        "config": { "Entrypoint": ["/app"], "Env": ["A=1"], "WorkingDir": "/srv" },
-        "rootfs": { "type": "layers", "diff_ids": diff_ids },
+    layout(&[(name, Packed::new(layers, diff_ids))])
+}
+
+/// An image in the bytes that an archive has of it.
+struct Packed {
+    manifest: Vec<u8>,
+    /// Its layers and its configuration.
+    others: Vec<Vec<u8>>,
+}
+
+impl Packed {
+    fn new(layers: &[Vec<u8>], diff_ids: &[String]) -> Self {
+        let config = json!({
+            "os": "linux",
+            "architecture": "amd64",
+            "config": { "Entrypoint": ["/app"], "Env": ["A=1"], "WorkingDir": "/srv" },
+            "rootfs": { "type": "layers", "diff_ids": diff_ids },
+        });
+        let config = config.to_string().into_bytes();
+        let layer = |bytes: &Vec<u8>| entry("layer.v1.tar", bytes);
+        let manifest = json!({
+            "schemaVersion": 2,
+            "mediaType": "application/vnd.oci.image.manifest.v1+json",
+            "config": entry("config.v1+json", &config),
+            "layers": layers.iter().map(layer).collect::<Vec<_>>(),
+        });
+        Self {
+            manifest: manifest.to_string().into_bytes(),
+            others: [layers, &[config]].concat(),
+        }
+    }
+}
+
+/// What names these bytes in an index or a manifest.
+fn entry(media: &str, bytes: &[u8]) -> Value {
+    let media = format!("application/vnd.oci.image.{media}");
+    json!({ "mediaType": media, "digest": digest(bytes), "size": bytes.len() })
+}
+
+/// An OCI layout of these images, as tar. An empty name is none.
+fn layout(images: &[(&str, Packed)]) -> Vec<u8> {
+    let named = images.iter().map(|(name, image)| {
+        let mut entry = entry("manifest.v1+json", &image.manifest);
+        if !name.is_empty() {
+            entry["annotations"] = json!({ "org.opencontainers.image.ref.name": name });
+        }
+        entry
     });
-    let config = config.to_string().into_bytes();
-    let entry = |media: &str, bytes: &[u8]| {
-        let media = format!("application/vnd.oci.image.{media}");
-        json!({ "mediaType": media, "digest": digest(bytes), "size": bytes.len() })
-    };
-    let manifest = json!({
-        "schemaVersion": 2,
-        "mediaType": "application/vnd.oci.image.manifest.v1+json",
-        "config": entry("config.v1+json", &config),
-        "layers": layers.iter().map(|l| entry("layer.v1.tar", l)).collect::<Vec<_>>(),
-    });
-    let manifest = manifest.to_string().into_bytes();
-    let mut named = entry("manifest.v1+json", &manifest);
-    let notes = json!({ "org.opencontainers.image.ref.name": name });
-    named
-        .as_object_mut()
-        .unwrap()
-        .insert("annotations".to_owned(), notes);
-    let index = json!({ "schemaVersion": 2, "manifests": [named] })
-        .to_string()
-        .into_bytes();
+    let index = json!({ "schemaVersion": 2, "manifests": named.collect::<Vec<_>>() });
+    let version = br#"{"imageLayoutVersion":"1.0.0"}"#.to_vec();
     let mut files = vec![
-        (
-            "oci-layout".to_owned(),
-            br#"{"imageLayoutVersion":"1.0.0"}"#.to_vec(),
-        ),
-        ("index.json".to_owned(), index),
+        ("oci-layout".to_owned(), version),
+        ("index.json".to_owned(), index.to_string().into_bytes()),
     ];
-    for blob in layers.iter().chain([&config, &manifest]) {
-        files.push((format!("blobs/sha256/{}", hex(blob)), blob.clone()));
+    for (_, image) in images {
+        for blob in image.others.iter().chain([&image.manifest]) {
+            files.push((format!("blobs/sha256/{}", hex(blob)), blob.clone()));
+        }
     }
     let files: Vec<_> = files
         .iter()
@@ -100,7 +122,19 @@ fn images(person: &Person) -> ImagesClient<Channel> {
 
 /// Imports an archive, in pieces.
 pub(crate) async fn import(person: &Person, archive: &[u8]) -> Result<Vec<wire::Image>, Status> {
-    let begin = Of::Begin(wire::ImportBegin::default());
+    import_as(person, "", archive).await
+}
+
+/// The same, with a name; an empty one is none.
+async fn import_as(
+    person: &Person,
+    name: &str,
+    archive: &[u8],
+) -> Result<Vec<wire::Image>, Status> {
+    let begin = Of::Begin(wire::ImportBegin {
+        reference: name.to_owned(),
+        ..Default::default()
+    });
     let pieces = archive
         .chunks(100_000)
         .map(|piece| Of::Data(piece.to_vec()));
@@ -163,6 +197,41 @@ fn layers() -> Vec<Vec<u8>> {
         tar(&[("app", b"#!/bin/sh\n")]),
         tar(&[("etc/name", b"demo\n")]),
     ]
+}
+
+#[tokio::test]
+async fn a_name_is_that_of_the_only_image_or_of_the_one_without() {
+    let Some(node) = TestNode::start() else {
+        return;
+    };
+    let administrator = node.administrator().await;
+    let ann = administrator.introduce(&node, "acme", "ann", None).await;
+    let packed = |text: &str| {
+        let layer = tar(&[("etc/name", text.as_bytes())]);
+        Packed::new(&[layer.clone()], &[digest(&layer)])
+    };
+    let names = |images: Vec<wire::Image>| -> Vec<String> {
+        images.into_iter().map(|image| image.reference).collect()
+    };
+    const MINE: &str = "registry.test/mine:1";
+    let only = import_as(&ann, MINE, &archive(APP, &layers())).await;
+    assert_eq!(names(only.unwrap()), [MINE]);
+    let one_without = layout(&[(APP, packed("a")), ("", packed("b"))]);
+    let both = import_as(&ann, MINE, &one_without).await;
+    assert_eq!(names(both.unwrap()), [APP, MINE]);
+    // A name that no image could have, and images that a name is missing for.
+    let named = layout(&[(APP, packed("a")), ("registry.test/b:1", packed("b"))]);
+    let nameless = layout(&[("", packed("a")), ("", packed("b"))]);
+    for (name, archive, why) in [
+        (MINE, &named, "2 images, each with a name of its own"),
+        (MINE, &nameless, "2 images without a name"),
+        ("", &one_without, "an image without a name"),
+    ] {
+        let refused = from_status(&import_as(&ann, name, archive).await.unwrap_err());
+        assert_eq!(refused.field.as_deref(), Some("reference"), "{refused:?}");
+        assert!(refused.message.contains(why), "{refused:?}");
+    }
+    node.stop();
 }
 
 #[tokio::test]

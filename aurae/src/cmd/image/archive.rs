@@ -26,7 +26,7 @@ const AHEAD: usize = 4;
                         docker save nginx | aurae image import -\n  \
                         aurae image import --name app:v2 layout.tar")]
 pub(super) struct ImportArgs {
-    /// The image's name, where the archive gives it none
+    /// The image's name, whatever the archive calls it
     #[arg(long, value_name = "IMAGE")]
     name: Option<String>,
     #[command(flatten)]

@@ -45,9 +45,11 @@ struct Chosen {
 }
 
 impl Images {
-    /// Takes the images of an archive. `name`: of an image that the archive gives none.
+    /// Takes the images of an archive. `name`: of its only image, whatever the archive calls that;
+    /// of several, of the one that the archive gives none.
     ///
     /// # Errors
+    /// `INVALID_FIELD` where an image is left without a name, or `name` without an image;
     /// `UNSUPPORTED` for what is no archive of images, or has none for this node; `LIMIT_EXCEEDED`
     /// where they don't fit into the tenant's quota; what the unpacker refuses.
     pub async fn import(
@@ -173,15 +175,20 @@ impl Inner {
         if unnamed > 1 || (unnamed == 1 && name.is_none()) {
             return Err(nameless(unnamed));
         }
-        let chosen = import
-            .images
-            .iter()
-            .map(|image| self.chosen(image, &import, name.as_ref()));
+        let is_only = import.images.len() == 1;
+        if name.is_some() && unnamed == 0 && !is_only {
+            return Err(all_named(import.images.len()));
+        }
+        let chosen = import.images.iter().map(|image| {
+            let name = name.as_ref().filter(|_| is_only || is_unnamed(image));
+            self.chosen(image, &import, name)
+        });
         let chosen = chosen.collect::<Result<Vec<_>, Error>>()?;
         Ok((chosen, import))
     }
 
-    /// The image for this node, with all of it brought by the archive.
+    /// The image for this node, with all of it brought by the archive. `name`: instead of those
+    /// that the archive gives it.
     fn chosen(
         &self,
         image: &Imported,
@@ -208,9 +215,9 @@ impl Inner {
             .manifest
             .blobs()
             .try_for_each(|blob| brought(&blob.digest))?;
-        let names: BTreeSet<Reference> = match is_unnamed(image) {
-            true => name.cloned().into_iter().collect(),
-            false => {
+        let names: BTreeSet<Reference> = match name {
+            Some(name) => BTreeSet::from([name.clone()]),
+            None => {
                 let names = image.names.iter().filter(|text| !is_tag(text));
                 let names = names.take(MAX_NAMES + 1).map(|text| full(text));
                 names.collect::<Result<_, _>>()?
@@ -247,11 +254,19 @@ fn full(text: &str) -> Result<Reference, Error> {
 }
 
 fn nameless(count: usize) -> Error {
+    let words = match count {
+        1 => "the archive has an image without a name".to_owned(),
+        _ => format!("the archive has {count} images without a name"),
+    };
+    Error::invalid("reference", words).hint("give one: aurae image import --name NAME FILE")
+}
+
+fn all_named(count: usize) -> Error {
     Error::invalid(
         "reference",
-        format!("the archive has {count} images without a name"),
+        format!("the archive has {count} images, each with a name of its own"),
     )
-    .hint("give one: aurae image import --name NAME FILE")
+    .hint("leave the name out: aurae image import FILE")
 }
 
 fn incomplete(digest: &Digest) -> Error {
