@@ -93,9 +93,9 @@ fn entry(media: &str, bytes: &[u8]) -> Value {
 fn layout(images: &[(&str, Packed)]) -> Vec<u8> {
     let named = images.iter().map(|(name, image)| {
         let mut entry = entry("manifest.v1+json", &image.manifest);
-        if !name.is_empty() {
-            entry["annotations"] = json!({ "org.opencontainers.image.ref.name": name });
-        }
+        let notes = json!({ "org.opencontainers.image.ref.name": name });
+        let named = entry.as_object_mut().filter(|_| !name.is_empty());
+        named.map(|entry| entry.insert("annotations".to_owned(), notes));
         entry
     });
     let index = json!({ "schemaVersion": 2, "manifests": named.collect::<Vec<_>>() });
@@ -208,7 +208,7 @@ async fn a_name_is_that_of_the_only_image_or_of_the_one_without() {
     let ann = administrator.introduce(&node, "acme", "ann", None).await;
     let packed = |text: &str| {
         let layer = tar(&[("etc/name", text.as_bytes())]);
-        Packed::new(&[layer.clone()], &[digest(&layer)])
+        Packed::new(std::slice::from_ref(&layer), &[digest(&layer)])
     };
     let names = |images: Vec<wire::Image>| -> Vec<String> {
         images.into_iter().map(|image| image.reference).collect()
