@@ -4,8 +4,8 @@
 //! `tenants`, which makes limits of it.
 //!
 //! What has more than the node can hold is cut: memory, CPUs and processes by the cgroups around
-//! the node's, cells by node-init's table, and cells, executables and readers by the descriptors that
-//! the daemon may have.
+//! the node's, cells by node-init's table, and cells, executables and readers by the descriptors
+//! that the daemon may have.
 
 use std::collections::BTreeMap;
 

@@ -60,9 +60,10 @@ pub(crate) fn pss(pid: u32) -> Result<f64> {
     kibibytes(&text, "Pss:").with_context(|| format!("memory of process {pid}"))
 }
 
-/// [`pss`] once it stays where it is: a daemon that has just begun gives back what its start took.
+/// [`pss`] once it stays where it is: a daemon gives back what its start and its calls took, every
+/// five seconds.
 pub(crate) async fn settled_pss(pid: u32) -> Result<f64> {
-    settled(Duration::from_secs(2), 64.0 * 1024.0, || pss(pid)).await
+    settled(Duration::from_secs(7), 64.0 * 1024.0, || pss(pid)).await
 }
 
 /// CPU time of all its threads so far, in seconds.

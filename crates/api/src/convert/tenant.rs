@@ -72,8 +72,8 @@ pub fn quotas(message: wire::Quotas) -> Result<BTreeMap<Quota, Option<Amount>>> 
     .collect()
 }
 
-/// What a declaration is compared with: the quotas that it names and no other, each in its own words
-/// where it means what `set` has. `None` where none of them is set yet, and one should be.
+/// What a declaration is compared with: the quotas that it names and no other, each in its own
+/// words where it means what `set` has. `None` where none of them is set yet, and one should be.
 ///
 /// # Errors
 /// `INVALID_FIELD` naming the quota.
