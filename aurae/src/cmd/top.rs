@@ -421,7 +421,7 @@ mod tests {
         };
         let tenant = TenantStatus {
             name: "blue".into(),
-            quotas: vec![
+            usage: vec![
                 status(Quota::CpuMax, 253, Some(1500)),
                 status(Quota::MemoryMax, 12 << 20, Some(480 << 20)),
                 status(Quota::Pids, 9, None),
