@@ -14,11 +14,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::Payer;
 use crate::line::WEIGHT;
 
-/// What all shares are together, in thousandths of a thread. More than the one thread that those
-/// within their share always have, since not all of them use theirs, and less than two: one payer
-/// that floods stays beyond its share in the lane, where it has a thread at most, and half a thread
-/// is left whoever floods.
-const SHARED: u128 = 1500;
 /// How far ahead of its share a payer may be: a short burst isn't a flood.
 const BURST: u64 = 10_000_000;
 /// A payer that was ahead by more has a flood behind it, and is in credit after so long.
@@ -82,11 +77,11 @@ impl Account {
     }
 }
 
-/// How long the share of a weight takes for a cost. A share is one thread at most.
+/// How long the share of a weight takes for a cost.
 fn shared(cost: u64, weight: u64, weights: u64) -> u64 {
     let (cost, weight) = (u128::from(cost), u128::from(weight.max(1)));
-    let long = cost * u128::from(weights) * 1000 / (weight * SHARED);
-    u64::try_from(long.max(cost)).unwrap_or(u64::MAX)
+    let whole = u128::from(weights).max(weight);
+    u64::try_from(cost * whole / weight).unwrap_or(u64::MAX)
 }
 
 /// The accounts of all payers, and which of them are active.
@@ -178,10 +173,10 @@ mod tests {
             all.look(&fair, now);
             all.look(&greedy, now);
             assert!(fair.is_in_credit(now));
-            // Of each millisecond one uses 0.7 and the other one 1; 0.75 is the share of each.
-            fair.charge(now, 700_000, all.weights());
+            // Of each millisecond one uses 0.4 and the other one 0.8; a half is the share of each.
+            fair.charge(now, 400_000, all.weights());
             refused += u32::from(!greedy.is_in_credit(now));
-            greedy.charge(now, 1_000_000, all.weights());
+            greedy.charge(now, 800_000, all.weights());
         }
         assert!(refused > 900, "{refused}");
         // The flood is over: it pays for a while, not for ever.
@@ -192,10 +187,8 @@ mod tests {
     #[test]
     fn shares_are_by_weight_among_those_that_are_worked_for() {
         assert_eq!(shared(1000, 100, 100), 1000);
-        assert_eq!(shared(1500, 100, 200), 2000);
-        assert_eq!(shared(1500, 100, 1000), 10_000);
-        // One thread at most.
-        assert_eq!(shared(1000, 1000, 1100), 1000);
+        assert_eq!(shared(1000, 100, 200), 2000);
+        assert_eq!(shared(1000, 1000, 1100), 1100);
         // The sum is late: a share is never more than the whole.
         assert_eq!(shared(1000, 100, 0), 1000);
 

@@ -12,11 +12,11 @@
 //!                              └──> the lane is taken ───> in line (DRR by tenant), woken in turn
 //! ```
 //!
-//! A tenant's share is that of its weight among those that the daemon works for now, of a thread
-//! and a half ([`account`]). Those beyond their share have one poll at a time between them, the
-//! *lane*; so of the two threads of the runtime one is left to who is within its share, and to the
-//! node's own tasks, which have no turn to wait for. While one tenant alone calls, or none is
-//! beyond its share, nothing waits: a poll costs two looks at the clock, no lock and no other task.
+//! A tenant's share is that of its weight among those that the daemon works for now, of one thread
+//! ([`account`]). Those beyond their share have one poll at a time between them, the *lane*; so of
+//! the two threads of the runtime one is always left to who is within its share, and to the node's
+//! own tasks, which have no turn to wait for. While one tenant alone calls, or none is beyond its
+//! share, nothing waits: a poll costs two looks at the clock, no lock and no other task.
 //!
 //! Not here: how many calls a tenant may have (`Pool`), and what a refused one costs its tenant
 //! (`refusals`). A poll isn't interrupted, so work that computes for long has threads of its own.
