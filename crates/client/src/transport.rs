@@ -129,7 +129,8 @@ impl Node {
     }
 }
 
-/// The connection that was made to begin with, and a new one whenever that is gone.
+/// The connection that was made to begin with, and a new one whenever that is gone. A node ends a
+/// connection on which nothing comes for ten seconds, which the first call of a program may take.
 async fn reuse_or_establish(
     first: Arc<Mutex<Option<Stream>>>,
     target: Arc<Target>,
@@ -137,8 +138,8 @@ async fn reuse_or_establish(
 ) -> Result<Stream, Error> {
     let ready = first.lock().unwrap_or_else(PoisonError::into_inner).take();
     match ready {
-        Some(stream) => Ok(stream),
-        None => establish_over_a_restart(&target, &line)
+        Some(stream) if !line.has_hung_up() => Ok(stream),
+        _ => establish_over_a_restart(&target, &line)
             .await
             .map(TokioIo::new),
     }
