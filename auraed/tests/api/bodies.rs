@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Requests that don't come, or late: the caller is looked at before the request is there, a request
-//! has its time, and a client that only begins late is served.
+//! Requests that don't come, or late: the caller is looked at before the request is there, a
+//! request has its time, and a client that begins late is served.
 
 use std::time::{Duration, Instant};
 
