@@ -232,9 +232,6 @@ impl Drop for Counting<'_> {
         account.charge(now, cost, time.accounts.weights());
         if self.in_lane {
             time.lane.done(account, cost);
-            // The kernel otherwise leaves the processor to this thread for milliseconds, and what a
-            // tenant within its share has started waits for it.
-            std::thread::yield_now();
         }
     }
 }
