@@ -60,15 +60,9 @@ pub(crate) fn cell(place: &Cgroup) -> Result<()> {
 }
 
 fn make(place: &Cgroup, name: &str, words: &[&str]) -> Result<OwnedFd> {
-    let inits = place.ensure("inits")?.into_fd();
     let leaf = hands_on(place, name)?.create("one")?.into_fd();
     let (told, tell) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-    let options = Options {
-        namespaces: OF_INIT,
-        cgroup: Some(inits.as_fd()),
-        ..Options::default()
-    };
-    match clone(options)? {
+    match clone_init(place)? {
         Cloned::Child => {
             drop(told);
             end(be_init(&leaf, tell, words))
@@ -82,6 +76,17 @@ fn make(place: &Cgroup, name: &str, words: &[&str]) -> Result<OwnedFd> {
             Ok(pidfd)
         }
     }
+}
+
+/// An init in the group of all inits, with namespaces of its own.
+fn clone_init(place: &Cgroup) -> Result<Cloned> {
+    let inits = place.ensure("inits")?.into_fd();
+    let options = Options {
+        namespaces: OF_INIT,
+        cgroup: Some(inits.as_fd()),
+        ..Options::default()
+    };
+    Ok(clone(options)?)
 }
 
 /// Ends this process, which is a prototype's init.

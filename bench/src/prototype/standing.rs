@@ -15,7 +15,7 @@ use kernel::seqpacket::{self, Mode};
 use kernel::wait::{Reap, Target, wait};
 use rustix::pipe::PipeFlags;
 
-use super::{ENDS, OF_INIT, TIMEOUT, end};
+use super::{ENDS, TIMEOUT, clone_init, end};
 use crate::reference::PROGRAM;
 
 /// The group of the program.
@@ -28,16 +28,10 @@ pub(crate) struct Standing {
 }
 
 impl Standing {
-    /// Starts it in a group of its own below `place`.
+    /// Starts it beside the other inits of `place`.
     pub(crate) fn start(place: Cgroup) -> Result<Self> {
-        let inits = place.ensure("inits")?.into_fd();
         let (socket, theirs) = seqpacket::pair(Mode::Blocking)?;
-        let options = Options {
-            namespaces: OF_INIT,
-            cgroup: Some(inits.as_fd()),
-            ..Options::default()
-        };
-        match clone(options)? {
+        match clone_init(&place)? {
             Cloned::Child => {
                 drop(socket);
                 end(serve(&theirs))
