@@ -36,6 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     std::fs::write(out.join("actions.rs"), actions(&files))?;
     tonic_prost_build::configure()
         .btree_map(".")
+        .codec_path("crate::codec::SmallCodec")
         .compile_fds(files)?;
     Ok(())
 }

@@ -4,6 +4,7 @@
 //! and every client use it.
 
 pub mod action;
+pub mod codec;
 pub mod convert;
 pub mod limits;
 pub mod part;
