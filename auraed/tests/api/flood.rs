@@ -2,11 +2,14 @@
 //! Ten thousand connections at once to the daemon's own listener: silent ones, half-open
 //! handshakes, nonsense, and clients with a good certificate that take every place they can get.
 
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use client::Target;
-use tokio::io::AsyncWriteExt;
-use tokio::net::UnixStream;
+use rustix::process::Uid;
 
 use crate::caller::Person;
 use crate::node::TestNode;
@@ -14,6 +17,8 @@ use crate::node::TestNode;
 const CONNECTIONS: usize = 10_000;
 /// Of them, those with a good certificate: a handshake costs milliseconds of both.
 const PROVEN: usize = 300;
+/// The user of the others.
+const STRANGER: u32 = 64_242;
 /// The contract's bound for each tenant.
 const PER_TENANT: u64 = 64;
 /// Within what others are served, on a machine that is busy with other things as well.
@@ -31,33 +36,36 @@ async fn served(node: &TestNode, person: &Person) -> Duration {
     begun.elapsed()
 }
 
-/// However full the socket's queue is: it is to stay full, without a processor of its own for that.
-async fn connect(node: &TestNode) -> UnixStream {
-    loop {
-        match UnixStream::connect(node.socket()).await {
-            Ok(stream) => return stream,
-            Err(full) if full.kind() == std::io::ErrorKind::WouldBlock => {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-            Err(error) => panic!("{error}"),
-        }
+/// As another user, as a program of a tenant's is one: who is beside them isn't of their source.
+async fn strangers(node: &TestNode) -> Vec<UnixStream> {
+    let socket = node.socket();
+    let open = std::fs::Permissions::from_mode(0o711);
+    for folder in [node.folder(), socket.parent().unwrap()] {
+        std::fs::set_permissions(folder, open.clone()).unwrap();
     }
+    let flood = move || {
+        // Of this thread alone, which ends with that user.
+        let user = Uid::from_raw(STRANGER);
+        rustix::thread::set_thread_res_uid(user, user, user).unwrap();
+        (0..CONNECTIONS - PROVEN)
+            .map(|n| stranger(&socket, n))
+            .collect()
+    };
+    let joined = tokio::task::spawn_blocking(|| std::thread::spawn(flood).join());
+    joined.await.unwrap().unwrap()
 }
 
-async fn strangers(node: &TestNode) -> Vec<UnixStream> {
-    let mut held = Vec::with_capacity(CONNECTIONS);
-    for n in 0..CONNECTIONS - PROVEN {
-        let mut stream = connect(node).await;
-        // Those that were displaced already can't be written to.
-        let _displaced = match n % 3 {
-            0 => Ok(()),
-            // The beginning of a ClientHello, and nothing more.
-            1 => stream.write_all(&[22, 3, 1, 2, 0, 1]).await,
-            _ => stream.write_all(b"GET / HTTP/1.1\r\n\r\n").await,
-        };
-        held.push(stream);
-    }
-    held
+/// Waits while the socket's queue is full.
+fn stranger(socket: &Path, n: usize) -> UnixStream {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    // Those that were displaced already can't be written to.
+    let _displaced = match n % 3 {
+        0 => Ok(()),
+        // The beginning of a ClientHello, and nothing more.
+        1 => stream.write_all(&[22, 3, 1, 2, 0, 1]),
+        _ => stream.write_all(b"GET / HTTP/1.1\r\n\r\n"),
+    };
+    stream
 }
 
 /// Connects with the same certificate again and again; answers those that were let in.
