@@ -22,8 +22,8 @@ use crate::exec;
 /// What the disk has beyond Debian's minimum: the demo's server, systemd and the container runtimes
 /// as references to measure against, and what stories look at a node with.
 const PACKAGES: &str = "apparmor,busybox-static,cron,crun,curl,dbus,e2fsprogs,iproute2,\
-    iputils-ping,keyutils,kmod,libcap2-bin,nginx-light,openssh-server,procps,runc,strace,\
-    systemd-sysv";
+    iputils-ping,keyutils,kmod,libcap2-bin,nginx-light,openssh-server,procps,runc,secilc,\
+    strace,systemd-sysv";
 /// Apparent size; the file is sparse.
 const SIZE: &str = "4G";
 /// Copies kept beside each other; the least recently used go.

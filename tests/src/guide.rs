@@ -18,6 +18,7 @@ use std::fs;
 use anyhow::{Context, Result, ensure};
 use testkit::node::{Node, Options};
 
+use crate::image;
 use crate::story::{Chapter, Story, powered_off};
 
 pub(crate) const CHAPTER: Chapter = Chapter {
@@ -64,31 +65,16 @@ const PAGES: [&str; 13] = [
 const PAGES_OF_UNITS: [&str; 2] = ["units.md", "replacing-systemd.md"];
 const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/guide");
 /// The folders that shells bring, and the images that the pages name, without a registry: each is
-/// busybox, which serves a folder unless it is told to do something else. `busybox.tar` is the
-/// archive.
+/// that of busybox.
 const PRELUDE: &str = r#"
 mkdir -p /etc/bash_completion.d /root/.config/fish/completions
-mkdir -p /root/image/root/bin /root/image/root/tmp && cd /root/image || exit 1
-cp /usr/bin/busybox root/bin/ || exit 1
-for name in sh cat echo httpd ip ls mkdir ps tar wget; do ln -s busybox root/bin/$name; done
-tar -C root -cf layer.tar . || exit 1
-case $(uname -m) in aarch64) machine=arm64;; *) machine=amd64;; esac
-cat > config.json <<END
-{"architecture": "$machine", "os": "linux",
- "config": {"Env": ["PATH=/bin"], "Cmd": ["httpd", "-f", "-p", "80"]},
- "rootfs": {"type": "layers", "diff_ids": ["sha256:$(sha256sum layer.tar | cut -d' ' -f1)"]}}
-END
-cat > manifest.json <<END
-[{"Config": "config.json", "Layers": ["layer.tar"], "RepoTags": null}]
-END
-tar -cf /root/busybox.tar manifest.json config.json layer.tar || exit 1
 for name in registry.example/busybox:1 nginx:1.27 alpine:3; do
     aurae image import --name $name /root/busybox.tar || exit 1
 done
-rm -r /root/image
 "#;
 
 fn programs(node: &mut Node) -> Result<()> {
+    node.sh(image::BUSYBOX).context("an image")?;
     node.sh(PRELUDE).context("what the guide needs")?;
     let wrong = PAGES.map(|page| type_page(node, page).and_then(|()| leaves_nothing(node, page)));
     told(wrong.into_iter().filter_map(Result::err))

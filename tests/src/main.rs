@@ -13,6 +13,8 @@ mod daemon;
 mod debian;
 mod executables;
 mod guide;
+mod image;
+mod labels;
 mod language;
 mod logins;
 mod logs;
@@ -58,6 +60,7 @@ const CHAPTERS: &[&Chapter] = &[
     &guide::CHAPTER,
     &logs::CHAPTER,
     &callers::CHAPTER,
+    &labels::CHAPTER,
 ];
 
 /// So many nodes are up at the same time. A story waits for a third of its time.

@@ -69,8 +69,8 @@ fn of_a_cell(flag: &str) -> Option<&'static str> {
         "--read-only" => "the root is read-only already: leave the flag out",
         "--init" => "every cell has an init already: leave the flag out",
         "--security-opt" => {
-            "`--seccomp FILE`, `--apparmor PROFILE`, `--cap-drop`, `--allow-new-privileges`, \
-             `--mask` and `--unmasked` say it one by one"
+            "`--seccomp FILE`, `--apparmor PROFILE`, `--selinux LABEL`, `--selinux-files LABEL`, \
+             `--cap-drop`, `--allow-new-privileges`, `--mask` and `--unmasked` say it one by one"
         }
         "--systemd" => "`--delegate-cgroup` lets a main process make cgroups",
         "-m" => "`--memory SIZE` limits the memory",

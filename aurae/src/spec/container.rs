@@ -37,6 +37,10 @@ pub(crate) struct ContainerFlags {
     /// Let its main process make cgroups, as systemd does
     #[arg(long)]
     pub(crate) delegate_cgroup: bool,
+    /// The label of SELinux's that its files have (administrators), as in
+    /// system_u:object_r:container_file_t:s0
+    #[arg(long, value_name = "LABEL")]
+    pub(crate) selinux_files: Option<String>,
 }
 
 /// What runs first in a container.
@@ -79,6 +83,7 @@ impl ContainerFlags {
             read_only_paths: self.read_only_path.clone(),
             unmasked: self.unmasked,
             delegate_cgroup: self.delegate_cgroup,
+            selinux_file_label: self.selinux_files.clone().unwrap_or_default(),
         }
     }
 
@@ -94,6 +99,7 @@ impl ContainerFlags {
             (!self.read_only_path.is_empty(), "--read-only-path"),
             (self.unmasked, "--unmasked"),
             (self.delegate_cgroup, "--delegate-cgroup"),
+            (self.selinux_files.is_some(), "--selinux-files"),
         ];
         let mut given = given.iter().filter(|(is_given, _)| *is_given);
         given.next().map(|(_, flag)| *flag)

@@ -77,6 +77,10 @@ pub(crate) struct ExecutableFlags {
     /// Confine it by a profile of AppArmor's that the node has
     #[arg(long, value_name = "PROFILE")]
     apparmor: Option<String>,
+    /// Run it with a label of SELinux's (administrators), as in
+    /// system_u:system_r:container_t:s0
+    #[arg(long, value_name = "LABEL")]
+    selinux: Option<String>,
     /// The signal that asks it to end (SIGTERM)
     #[arg(long, value_name = "SIGNAL")]
     stop_signal: Option<String>,
@@ -119,6 +123,7 @@ impl ExecutableFlags {
             no_new_privileges: self.allow_new_privileges.then_some(false),
             seccomp: self.seccomp.build()?,
             apparmor_profile: self.apparmor.clone().unwrap_or_default(),
+            selinux_label: self.selinux.clone().unwrap_or_default(),
             stop_signal: self.stop_signal.clone().unwrap_or_default(),
             stop_grace: self.stop_timeout.map(wire_duration),
             logs: self.logs(),

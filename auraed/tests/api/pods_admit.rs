@@ -134,6 +134,53 @@ async fn a_member_adds_no_container_with_a_volume_that_is_an_administrators() {
 }
 
 #[tokio::test]
+async fn labels_of_selinuxs_are_administrators_in_pods_as_well() {
+    let Some(node) = TestNode::start() else {
+        return;
+    };
+    let administrator = node.administrator().await;
+    let mia = administrator.introduce(&node, "acme", "mia", None).await;
+    let ann = administrator.introduce_administrator(&node, "ann").await;
+    let of_program = spec(vec![wire::Container {
+        selinux_label: "u:r:web_t:s0".to_owned(),
+        ..container("app", "true")
+    }]);
+    let of_files = wire::PodSpec {
+        selinux_file_label: "u:object_r:web_file_t:s0".to_owned(),
+        ..spec(vec![container("app", "true")])
+    };
+    let has_selinux = std::fs::read_to_string("/proc/filesystems")
+        .unwrap()
+        .contains("selinuxfs");
+    for (spec, field) in [
+        (of_program, "pod.spec.containers[0].selinux_label"),
+        (of_files, "pod.spec.selinux_file_label"),
+    ] {
+        let refused = run(&mia, "refused", spec.clone(), WaitFor::Ended).await;
+        assert_refused(refused.unwrap_err(), field);
+        if has_selinux {
+            continue;
+        }
+        let refused = run(&ann, "refused", spec, WaitFor::Ended).await;
+        let refused = from_status(&refused.unwrap_err());
+        assert_eq!(refused.reason, Some(Reason::Unsupported), "{refused:?}");
+        assert_eq!(refused.field.as_deref(), Some(field), "{refused:?}");
+    }
+    let labelled = wire::Container {
+        name: "look".to_owned(),
+        selinux_label: "u:r:web_t:s0".to_owned(),
+        ..container("app", "true")
+    };
+    let lasting = spec(vec![container("app", "while :; do sleep 1; done")]);
+    run(&mia, "web", lasting, WaitFor::Ready).await.unwrap();
+    let refused = debug(&mia, "web", labelled).await;
+    assert_refused(refused.unwrap_err(), "container.selinux_label");
+    remove(&mia, "web", true).await.unwrap();
+    assert_clean(&node);
+    node.stop();
+}
+
+#[tokio::test]
 async fn a_program_without_a_filter_is_administrators_in_pods_as_well() {
     let Some(node) = TestNode::start() else {
         return;

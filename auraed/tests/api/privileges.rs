@@ -54,6 +54,8 @@ fn container(container: wire::Container) -> wire::CellSpec {
 const SHARE: &str = "cell.spec.share";
 const MOUNTS: &str = "cell.spec.mounts";
 const DEVICES: &str = "cell.spec.container.devices";
+const FILE_LABEL: &str = "cell.spec.container.selinux_file_label";
+const LABEL: &str = "executable.spec.selinux_label";
 const UNMASKED: &str = "cell.spec.container.unmasked";
 
 const CELLS: &[Row] = &[
@@ -72,6 +74,12 @@ const CELLS: &[Row] = &[
                 path: "/dev/fuse".to_owned(),
                 ..Default::default()
             }],
+            ..Default::default()
+        })
+    }),
+    row(FILE_LABEL, || {
+        container(wire::Container {
+            selinux_file_label: "u:object_r:web_file_t:s0".to_owned(),
             ..Default::default()
         })
     }),
@@ -101,6 +109,22 @@ fn assert_refused(what: &str, field: &str, status: Status) {
     assert_eq!(refused.reason, Some(Reason::PermissionDenied), "{what}");
     assert_eq!(refused.field.as_deref(), Some(field), "{what}");
     assert!(refused.message.contains("administrators"), "{refused:?}");
+}
+
+/// Nothing runs without the label that it asks for. Where there is SELinux, a story tells the rest.
+async fn a_label_needs_selinux(administrator: &Person, spec: wire::ExecutableSpec) {
+    let systems = std::fs::read_to_string("/proc/filesystems").unwrap();
+    if systems.contains("selinuxfs") {
+        return;
+    }
+    let mut run = executable("web/labelled", spec);
+    if let Some(executable) = &mut run.executable {
+        executable.r#ref = at(Administrator, "web/labelled");
+    }
+    let refused = administrator.node.runtime().run_executable(run).await;
+    let refused = from_status(&refused.unwrap_err());
+    assert_eq!(refused.reason, Some(Reason::Unsupported), "{refused:?}");
+    assert_eq!(refused.field.as_deref(), Some(LABEL), "{refused:?}");
 }
 
 /// The three ways to a cell: made, made with an executable, changed.
@@ -160,6 +184,14 @@ async fn what_reaches_out_of_a_cell_is_for_administrators_field_by_field() {
         let field = format!("executable.spec.seccomp.{field}");
         assert_refused("seccomp", &field, refused.unwrap_err());
     }
+    let labelled = || wire::ExecutableSpec {
+        selinux_label: "u:r:web_t:s0".to_owned(),
+        ..program(None)
+    };
+    let refused = runtime
+        .run_executable(executable("web/a", labelled()))
+        .await;
+    assert_refused("label", LABEL, refused.unwrap_err());
     // Nothing of all that is there, and what is the tenant's own is not refused.
     let listed = runtime.list(wire::ListRequest::default()).await.unwrap();
     assert_eq!(listed.into_inner().objects.len(), 1);
@@ -179,6 +211,7 @@ async fn what_reaches_out_of_a_cell_is_for_administrators_field_by_field() {
             Err(status) => assert_ne!(status.code(), Code::PermissionDenied, "{status}"),
         }
     }
+    a_label_needs_selinux(&administrator, labelled()).await;
     let all = wire::RemoveRequest {
         recursive: true,
         force: true,

@@ -294,7 +294,10 @@ fn executable_drafts() -> impl Strategy<Value = executables::Draft> {
                     draft.logs.max_bytes = Some(1 << 20);
                 }
                 draft.program = draft.user.clone();
-                draft.apparmor_profile = draft.user.clone();
+                match kill {
+                    true => draft.selinux_label = "u:r:t:s0".to_owned(),
+                    false => draft.apparmor_profile = draft.user.clone(),
+                }
                 draft.ignore_sigpipe = kill;
                 draft.cwd_optional = stdin;
                 if auto_remove {
@@ -361,12 +364,13 @@ fn containers() -> impl Strategy<Value = model::container::Container> {
         paths(),
         any::<bool>(),
         any::<bool>(),
+        "(u:r:t(:s0)?)?",
     );
     let root = ("[a-z/:]{0,20}", pulls, any::<bool>(), sizes(), sizes());
     (root, more).prop_map(
         |(
             (image, pull, read_only, root_bytes, shared_memory_bytes),
-            (devices, masked_paths, read_only_paths, unmasked, delegate_cgroup),
+            (devices, masked_paths, read_only_paths, unmasked, delegate_cgroup, selinux_file_label),
         )| Container {
             image,
             pull,
@@ -378,6 +382,7 @@ fn containers() -> impl Strategy<Value = model::container::Container> {
             read_only_paths,
             unmasked,
             delegate_cgroup,
+            selinux_file_label,
         },
     )
 }

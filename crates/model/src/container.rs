@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::device::{Device, MAX_DEVICES};
 use crate::error::{Error, Result, Within};
+use crate::selinux;
 use crate::text::{
     check_absolute_path, check_count, check_length, check_printable, is_path_within, weight,
 };
@@ -59,6 +60,10 @@ pub struct Container {
     /// Its main process may make groups below its own, as systemd does.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub delegate_cgroup: bool,
+    /// The label of SELinux's that all files of its root, of `/dev` and of terminals have; empty:
+    /// what the policy says.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub selinux_file_label: String,
 }
 
 /// When an image is asked for at its registry, as in Kubernetes.
@@ -111,6 +116,7 @@ impl Container {
         self.check_devices()?;
         check_paths("masked_paths", &self.masked_paths)?;
         check_paths("read_only_paths", &self.read_only_paths)?;
+        selinux::check("selinux_file_label", &self.selinux_file_label)?;
         let sizes = [
             ("root_bytes", self.root_bytes),
             ("shared_memory_bytes", self.shared_memory_bytes),
@@ -135,6 +141,7 @@ impl Container {
             ("read_only_paths", !self.read_only_paths.is_empty()),
             ("unmasked", self.unmasked),
             ("delegate_cgroup", self.delegate_cgroup),
+            ("selinux_file_label", !self.selinux_file_label.is_empty()),
         ];
         let given = without.iter().find(|(_, given)| *given);
         match given {
@@ -169,7 +176,8 @@ impl Container {
         let devices = self.devices.iter();
         let devices = devices.map(|d| weight(&d.path) + weight(&d.target) + weight(&d.access) + 40);
         let paths = self.masked_paths.iter().chain(&self.read_only_paths);
-        devices.chain(paths.map(|path| weight(path) + 1)).sum()
+        let texts = paths.map(|path| weight(path) + 1);
+        devices.chain(texts).sum::<usize>() + weight(&self.selinux_file_label)
     }
 }
 
@@ -221,6 +229,9 @@ pub struct Defaults {
     /// Of a main process alone: the profile of AppArmor's that confines it.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub apparmor_profile: String,
+    /// Of a main process alone: the label of SELinux's that it runs with.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub selinux_label: String,
 }
 
 impl Defaults {

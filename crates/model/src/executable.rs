@@ -16,6 +16,7 @@ use crate::launch::{Ending, Keyring, Personality, Scheduling, Streams};
 use crate::resources::{MAX_CPUS, Resources};
 use crate::rlimit::{self, Rlimit};
 use crate::seccomp::Seccomp;
+use crate::selinux;
 use crate::signal::Signal;
 use crate::text::{check_absolute_path, check_count, check_length, check_printable, weight};
 
@@ -136,6 +137,10 @@ pub struct Draft {
     /// The profile of AppArmor's that confines it. Empty: none; beside a main process, that one's.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub apparmor_profile: String,
+    /// The label of SELinux's that it runs with. Empty: what the policy says; beside a main
+    /// process, that one's.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub selinux_label: String,
 }
 
 /// A terminal's size, in characters; 0: the default, 24 × 80.
@@ -284,6 +289,8 @@ pub struct Effective {
     pub personality: Personality,
     /// The profile of AppArmor's that confines it; empty: none.
     pub apparmor_profile: String,
+    /// The label of SELinux's that it runs with; empty: what the policy says.
+    pub selinux_label: String,
 }
 
 impl ExecutableSpec {
@@ -318,6 +325,7 @@ impl ExecutableSpec {
         draft.cwd = or_default(draft.cwd, &image.cwd);
         draft.stop_signal = or_default(draft.stop_signal, &image.stop_signal);
         draft.apparmor_profile = or_default(draft.apparmor_profile, &image.apparmor_profile);
+        draft.selinux_label = or_default(draft.selinux_label, &image.selinux_label);
         draft.no_new_privileges = draft.no_new_privileges.or(Some(false));
         if draft.argv.first().is_none_or(String::is_empty) {
             let problem = "must name a program: the image of this cell names none";
@@ -373,6 +381,7 @@ fn effective(draft: Draft, logs: LogPolicy) -> Effective {
         keyring: draft.keyring,
         personality: draft.personality,
         apparmor_profile: draft.apparmor_profile,
+        selinux_label: draft.selinux_label,
         argv: draft.argv,
     }
 }
@@ -427,6 +436,7 @@ impl Effective {
             keyring: self.keyring,
             personality: self.personality,
             apparmor_profile: self.apparmor_profile.clone(),
+            selinux_label: self.selinux_label.clone(),
         }
     }
 
@@ -443,6 +453,7 @@ impl Effective {
             groups: self.groups.iter().map(ToString::to_string).collect(),
             cwd: self.cwd.clone(),
             apparmor_profile: self.apparmor_profile.clone(),
+            selinux_label: self.selinux_label.clone(),
             ..Defaults::default()
         }
     }
@@ -642,6 +653,11 @@ fn check_launch(draft: &Draft) -> Result<()> {
     }
     check_length("apparmor_profile", &draft.apparmor_profile, 255)?;
     check_printable("apparmor_profile", &draft.apparmor_profile)?;
+    selinux::check("selinux_label", &draft.selinux_label)?;
+    if !draft.apparmor_profile.is_empty() && !draft.selinux_label.is_empty() {
+        let problem = "has no meaning beside apparmor_profile: a kernel uses one of the two";
+        return Err(Error::invalid("selinux_label", problem));
+    }
     draft.ending.check().within("ending")?;
     let (terminal, stdin) = (draft.terminal.is_some(), draft.stdin);
     draft.streams.check(terminal, stdin).within("streams")?;
@@ -709,6 +725,7 @@ fn rest_weight(draft: &Draft) -> usize {
         + draft.resources.unified_weight()
         + weight(&draft.program)
         + weight(&draft.apparmor_profile)
+        + weight(&draft.selinux_label)
         + draft.ending.weight()
         + draft.streams.weight()
 }

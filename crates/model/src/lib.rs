@@ -31,6 +31,7 @@ pub mod rlimit;
 pub mod schedule;
 pub mod seccomp;
 pub mod selector;
+mod selinux;
 pub mod set;
 pub mod signal;
 pub mod status;

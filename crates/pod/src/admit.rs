@@ -21,10 +21,10 @@ pub(crate) fn check(permit: &Permit, spec: &PodSpec, path: &ObjectPath) -> Resul
         return Err(Error::invalid("pod.spec.host_network", problem));
     }
     check_class(spec)?;
-    match permit.is_administrator() {
-        true => Ok(()),
-        false => check_pod(spec),
+    if !permit.is_administrator() {
+        check_pod(spec)?;
     }
+    check_labels(spec)
 }
 
 /// A pod is never kept apart by less than it asks for, nor by something else.
@@ -38,6 +38,29 @@ fn check_class(spec: &PodSpec) -> Result<(), Error> {
     let offers = CLASSES.join(", ");
     let message = format!("this node has no sandboxes of the class {class}; it offers: {offers}");
     Err(Error::new(Reason::Unsupported, message).field("pod.spec.sandbox_class"))
+}
+
+/// A pod with labels isn't begun where its containers couldn't have them.
+fn check_labels(spec: &PodSpec) -> Result<(), Error> {
+    check_label(&spec.selinux_file_label, "pod.spec.selinux_file_label")?;
+    let lists = [
+        ("init_containers", &spec.init_containers),
+        ("containers", &spec.containers),
+    ];
+    for (list, containers) in lists {
+        for (i, container) in containers.iter().enumerate() {
+            let field = format!("pod.spec.{list}[{i}].selinux_label");
+            check_label(&container.selinux_label, &field)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_label(label: &str, field: &str) -> Result<(), Error> {
+    match label {
+        "" => Ok(()),
+        label => runtime::check_label(label, field),
+    }
 }
 
 /// Whether the caller may add such a container to a pod of that spec. Mounts of its own are another
@@ -74,6 +97,10 @@ fn dialled(spec: &PodSpec) -> Result<(), Error> {
 }
 
 fn check_pod(spec: &PodSpec) -> Result<(), Error> {
+    if !spec.selinux_file_label.is_empty() {
+        let field = "pod.spec.selinux_file_label".to_owned();
+        return Err(refused("a label of SELinux's", field));
+    }
     if spec.host_network {
         let field = "pod.spec.host_network".to_owned();
         return Err(refused("the node's own network", field));
@@ -107,6 +134,10 @@ fn check_added(spec: &PodSpec, container: &Container) -> Result<(), Error> {
 }
 
 fn check_container(container: &Container, field: &str) -> Result<(), Error> {
+    if !container.selinux_label.is_empty() {
+        let field = format!("{field}.selinux_label");
+        return Err(refused("a label of SELinux's", field));
+    }
     match container.unconfined {
         true => Err(refused(
             "a program without a filter of system calls",

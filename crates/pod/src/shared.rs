@@ -178,7 +178,7 @@ impl Shared {
             tracing::error!(%path, "its record is no pod's: the cell is killed");
             match shared.kill(&meta).await {
                 Ok(()) => {
-                    let volumes = Volumes::new(&shared.folder, meta.uid, 0, None);
+                    let volumes = Volumes::left(&shared.folder, meta.uid);
                     left::until_removed((), meta.path, move || volumes.remove()).await;
                 }
                 Err(error) => tracing::error!(%path, %error, "it can't be killed"),
@@ -222,7 +222,7 @@ impl Shared {
             tenant: meta.tenant.clone(),
             path: meta.path.clone(),
             uid: meta.uid,
-            volumes: Volumes::new(&self.folder, meta.uid, root_id, kept.spec.fs_group),
+            volumes: Volumes::new(&self.folder, meta.uid, root_id, &kept.spec),
             spec: RwLock::new(Arc::new(kept.spec.clone())),
             held: Mutex::new(Some(held)),
             around: Around {

@@ -136,12 +136,16 @@ fn check_container(container: &Container) -> Result<(), Error> {
         let what = format!("the device {} of the node", device.path);
         return Err(refused(&what, "cell.spec.container.devices"));
     }
-    match container.unmasked {
-        true => Err(refused(
-            "all of /proc and /sys",
-            "cell.spec.container.unmasked",
+    if container.unmasked {
+        let field = "cell.spec.container.unmasked";
+        return Err(refused("all of /proc and /sys", field));
+    }
+    match container.selinux_file_label.is_empty() {
+        true => Ok(()),
+        false => Err(refused(
+            "a label of SELinux's",
+            "cell.spec.container.selinux_file_label",
         )),
-        false => Ok(()),
     }
 }
 
@@ -172,19 +176,24 @@ fn check_scheduling(scheduling: &Scheduling) -> Result<(), Error> {
 
 /// Whether the caller may ask for such an executable.
 pub(crate) fn check_executable(permit: &Permit, spec: &ExecutableSpec) -> Result<(), Error> {
-    if !permit.is_administrator() {
-        check_scheduling(&spec.scheduling)?;
+    if permit.is_administrator() {
+        return Ok(());
     }
-    if !permit.is_administrator() && spec.oom_score_adj.is_some_and(|adj| adj < 0) {
+    check_scheduling(&spec.scheduling)?;
+    if spec.oom_score_adj.is_some_and(|adj| adj < 0) {
         return Err(refused(
             "an oom_score_adj below 0",
             "executable.spec.oom_score_adj",
         ));
     }
-    match permit.is_administrator() {
-        true => Ok(()),
-        false => check_filter(&spec.seccomp),
+    // A label gives what the policy gives it; a program can't have every one by itself.
+    if !spec.selinux_label.is_empty() {
+        return Err(refused(
+            "a label of SELinux's",
+            "executable.spec.selinux_label",
+        ));
     }
+    check_filter(&spec.seccomp)
 }
 
 /// A filter that lets through what it doesn't name lets through all that the kernel will ever have.

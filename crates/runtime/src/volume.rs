@@ -50,22 +50,36 @@ impl Runtime {
 }
 
 /// Mounts a tmpfs of that size at a folder of the node, unless something is mounted there. It has
-/// that mode and owner (user and group of the node) from the beginning.
+/// that mode and owner (user and group of the node) from the beginning, and its files SELinux's
+/// `label`, where it isn't empty.
 ///
 /// # Errors
 /// `INTERNAL` with the kernel's number.
-pub fn mount(folder: &Path, bytes: u64, mode: u32, owner: (u32, u32)) -> Result<(), Error> {
-    mount_new(folder, bytes, mode, owner).map_err(|error| {
+pub fn mount(
+    folder: &Path,
+    bytes: u64,
+    mode: u32,
+    owner: (u32, u32),
+    label: &str,
+) -> Result<(), Error> {
+    mount_new(folder, bytes, mode, owner, label).map_err(|error| {
         let message = format!("a volume of {bytes} bytes can't be mounted: {error}");
         Error::new(Reason::Internal, message).errno(error.errno())
     })
 }
 
-fn mount_new(folder: &Path, bytes: u64, mode: u32, owner: (u32, u32)) -> KernelResult<()> {
+fn mount_new(
+    folder: &Path,
+    bytes: u64,
+    mode: u32,
+    owner: (u32, u32),
+    label: &str,
+) -> KernelResult<()> {
     if mount::is_mount_point(folder)? {
         return Ok(());
     }
-    let tmpfs = mount::tmpfs(bytes, mode, Attributes::NO_SUID | Attributes::NO_DEV)?;
+    let quiet = Attributes::NO_SUID | Attributes::NO_DEV;
+    let tmpfs = mount::labelled_tmpfs(bytes, mode, label, quiet)?;
     let (uid, gid) = (Uid::from_raw(owner.0), Gid::from_raw(owner.1));
     rustix::fs::chownat(&tmpfs, "", Some(uid), Some(gid), AtFlags::EMPTY_PATH)
         .call_on("chown", folder)?;

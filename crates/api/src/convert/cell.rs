@@ -63,6 +63,7 @@ fn container(message: wire::Container) -> Result<Container> {
         read_only_paths: message.read_only_paths,
         unmasked: message.unmasked,
         delegate_cgroup: message.delegate_cgroup,
+        selinux_file_label: message.selinux_file_label,
     })
 }
 
@@ -100,6 +101,7 @@ fn to_container(container: &Container) -> wire::Container {
         read_only_paths: container.read_only_paths.clone(),
         unmasked: container.unmasked,
         delegate_cgroup: container.delegate_cgroup,
+        selinux_file_label: container.selinux_file_label.clone(),
     }
 }
 

@@ -65,6 +65,7 @@ fn draft(message: wire::ExecutableSpec) -> Result<Draft> {
         keyring: launch::keyring(message.keyring)?,
         personality: launch::personality(message.personality)?,
         apparmor_profile: message.apparmor_profile,
+        selinux_label: message.selinux_label,
     })
 }
 
@@ -159,6 +160,7 @@ pub fn to_spec(draft: &Draft) -> wire::ExecutableSpec {
         keyring: launch::to_keyring(draft.keyring).into(),
         personality: launch::to_personality(draft.personality).into(),
         apparmor_profile: draft.apparmor_profile.clone(),
+        selinux_label: draft.selinux_label.clone(),
     }
 }
 

@@ -51,7 +51,7 @@ pub(super) fn enter(
     let proc = view(&mounts.proc, || mount::proc(QUIET))?;
     let sys = view(&mounts.sys, || mount::sysfs(QUIET | Attributes::READ_ONLY))?;
     setup::set_parameters(launch, Some(proc.as_fd()))?;
-    let devices = Devices::take().step(Step::Mount)?;
+    let devices = Devices::take(&image.file_label).step(Step::Mount)?;
     mount::attach(&root, Path::new("/")).step(Step::Root)?;
     mount::pivot_root(&root).step(Step::Root)?;
     put(&proc, "/proc")?;
@@ -97,8 +97,9 @@ struct Devices {
 }
 
 impl Devices {
-    fn take() -> Result<Devices> {
-        let dev = mount::tmpfs(DEV_BYTES, 0o755, Attributes::NO_SUID | Attributes::NO_EXEC)?;
+    fn take(label: &str) -> Result<Devices> {
+        let flags = Attributes::NO_SUID | Attributes::NO_EXEC;
+        let dev = mount::labelled_tmpfs(DEV_BYTES, 0o755, label, flags)?;
         let mut bound = Vec::new();
         for (name, ..) in DEVICES {
             let path = Path::new("/dev").join(name);
@@ -139,10 +140,11 @@ fn on(dev: &OwnedFd, name: &str, mount: &OwnedFd) -> Result<()> {
 
 /// `/dev/shm` and `/dev/mqueue`.
 fn mount_memory(launch: &CellLaunch, image: &ImageRoot) -> Result<(), Failure> {
+    let label = &image.file_label;
     let memory = match image.shared_memory_bytes {
         0 => mount::NewFileSystem::open("tmpfs")
-            .and_then(|new| new.set("mode", "1777")?.mount(QUIET)),
-        bytes => mount::tmpfs(bytes, 0o1777, QUIET),
+            .and_then(|new| new.set("mode", "1777")?.label(label)?.mount(QUIET)),
+        bytes => mount::labelled_tmpfs(bytes, 0o1777, label, QUIET),
     };
     put(&memory.step(Step::Mount)?, "/dev/shm")?;
     // Queues of another user namespace's IPC namespace can't be mounted; they can be used.

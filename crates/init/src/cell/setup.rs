@@ -7,6 +7,7 @@
 //! only then mounts what a cell has on top of the (locked) template. A step that fails is written
 //! to the status pipe, which node-init reads, and the process ends.
 
+use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
@@ -282,13 +283,22 @@ pub(super) fn mount_terminals(launch: &CellLaunch) -> Result<(), Failure> {
             .gid_map
             .iter()
             .any(|map| (map.inside..).contains(&5) && 5 - map.inside < map.count);
-    let options = match has_tty {
-        true => c"newinstance,ptmxmode=0666,mode=0620,gid=5",
-        false => c"newinstance,ptmxmode=0666,mode=0620",
-    };
+    let mut options = "newinstance,ptmxmode=0666,mode=0620".to_owned();
+    if has_tty {
+        options.push_str(",gid=5");
+    }
+    if let Root::Image(image) = &launch.root
+        && !image.file_label.is_empty()
+    {
+        options.push_str(&format!(",context=\"{}\"", image.file_label));
+    }
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
     let pts = Path::new("/dev/pts");
-    rustix::mount::mount(c"devpts", pts, c"devpts", flags, options)
+    let options = CString::new(options).map_err(|_| {
+        let detail = "NUL in the label of files";
+        Failure::new(Step::Mount, Errno::INVAL.raw_os_error(), detail)
+    })?;
+    rustix::mount::mount(c"devpts", pts, c"devpts", flags, options.as_c_str())
         .call_on("mount devpts", pts)
         .step(Step::Mount)
 }

@@ -26,7 +26,7 @@ pub mod sandbox;
 pub use launch::{Keyring, Launch, Open, OpenHow, Principal};
 
 /// The version of both conversations. Changes with every change of a packet's meaning.
-pub const VERSION: u16 = 10;
+pub const VERSION: u16 = 11;
 /// The largest packet, in bytes.
 pub const MAX_PACKET: usize = 160 * 1024;
 /// The largest request that comes sealed ([`CellRequest::Sealed`]), in bytes: what `execve` takes
@@ -464,6 +464,9 @@ pub struct ImageRoot {
     pub shared_memory_bytes: u64,
     /// PID 1 of an inner pid namespace can write to its groups, where their owners let it.
     pub own_groups: bool,
+    /// The label of SELinux's that all files of the root, of `/dev` and of terminals have. Empty:
+    /// what the kernel's policy says.
+    pub file_label: String,
 }
 
 /// The pid namespace that an executable runs in.

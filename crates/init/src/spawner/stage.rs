@@ -78,6 +78,7 @@ pub(super) fn enter(
     let folders = Folders {
         lower: &lower,
         upper,
+        label: &image.file_label,
     };
     overlay::mount(folders, Path::new(ROOT)).step(Step::Root)?;
     go_to(Path::new("/"))?;

@@ -112,6 +112,7 @@ impl Image {
             read_only: list(&READ_ONLY),
             shared_memory_bytes: 1 << 20,
             own_groups: false,
+            file_label: String::new(),
         });
         let copy = |path: &Path| mount::copy_tree(path, false).unwrap();
         plan.root = vec![copy(&self.store.path().join("layers"))];

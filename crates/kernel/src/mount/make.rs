@@ -42,6 +42,17 @@ impl NewFileSystem {
         Ok(self)
     }
 
+    /// Gives all files a label of SELinux's; an empty one is none.
+    ///
+    /// # Errors
+    /// `EINVAL`: the kernel has no such label, or doesn't use SELinux.
+    pub fn label(self, label: &str) -> Result<NewFileSystem> {
+        match label {
+            "" => Ok(self),
+            label => self.set("context", label),
+        }
+    }
+
     /// Sets an option without a value (`ro`, `nsdelegate`).
     ///
     /// # Errors
@@ -82,10 +93,25 @@ impl NewFileSystem {
 /// `EPERM`: without `CAP_SYS_ADMIN` in the user namespace of the mount namespace. `EINVAL`: `mode`
 /// has bits beyond 07777.
 pub fn tmpfs(size_bytes: u64, mode: u32, attributes: Attributes) -> Result<OwnedFd> {
+    labelled_tmpfs(size_bytes, mode, "", attributes)
+}
+
+/// The same, all of whose files have a label of SELinux's; empty: what the policy says.
+///
+/// # Errors
+/// Those of [`tmpfs`]. `EINVAL`: the kernel has no such label. `EACCES`: its policy doesn't let the
+/// caller give it.
+pub fn labelled_tmpfs(
+    size_bytes: u64,
+    mode: u32,
+    label: &str,
+    attributes: Attributes,
+) -> Result<OwnedFd> {
     NewFileSystem::open("tmpfs")?
         .set("source", "tmpfs")?
         .set("size", &size_bytes.to_string())?
         .set("mode", &format!("{mode:o}"))?
+        .label(label)?
         .mount(attributes)
 }
 

@@ -29,6 +29,8 @@ pub struct Folders<'a> {
     /// The upper and the work folder, of one mount. Without them the overlay can't be written, and
     /// takes two lower ones at least.
     pub upper: Option<(&'a str, &'a str)>,
+    /// The label of SELinux's that all files have, without quotes; empty: what the policy says.
+    pub label: &'a str,
 }
 
 /// Mounts an overlay at `target`. Device files do nothing in it. Extended attributes of the layers
@@ -37,7 +39,8 @@ pub struct Folders<'a> {
 /// # Errors
 /// `E2BIG`: more than [`MAX_LOWER`] folders, or names too long for a page. `ENOENT`: a name leads
 /// nowhere. `EINVAL`: the upper and the work folder aren't of one mount, or are of a file system
-/// that can't be an upper one; or a mount of a lower folder is of another mount namespace. `EBUSY`:
+/// that can't be an upper one; or a mount of a lower folder is of another mount namespace; or the
+/// kernel has no such label. `EBUSY`:
 /// another overlay has the upper folder. `EPERM`: without `CAP_SYS_ADMIN`. `ENODEV`: the kernel has
 /// no overlayfs.
 pub fn mount(folders: Folders<'_>, target: &Path) -> Result<()> {
@@ -60,6 +63,10 @@ fn options(folders: Folders<'_>) -> Result<CString> {
         options.push_str(&format!(",upperdir={upper},workdir={work},index=off"));
     }
     options.push_str(",redirect_dir=nofollow,metacopy=off");
+    if !folders.label.is_empty() {
+        // A level may have commas.
+        options.push_str(&format!(",context=\"{}\"", folders.label));
+    }
     if options.len() > MAX_OPTIONS {
         return refused("the names of the folders are longer than a page");
     }
@@ -71,6 +78,9 @@ fn explain(errno: Errno, folders: Folders<'_>) -> String {
     let why = match errno {
         Errno::NODEV => "this kernel has no overlayfs",
         Errno::BUSY => "another overlay has the upper folder",
+        Errno::INVAL if !folders.label.is_empty() => {
+            "the policy of SELinux has no such label, or the kernel's log has another reason"
+        }
         _ => "the kernel's log has the reason",
     };
     format!("of {lower} folders: {why}")
@@ -126,12 +136,14 @@ mod tests {
         let folders = Folders {
             lower: &lower,
             upper,
+            label: "",
         };
         assert!(options(folders).unwrap().as_bytes().len() <= MAX_OPTIONS);
         let lower = names(MAX_LOWER + 1);
         let folders = Folders {
             lower: &lower,
             upper,
+            label: "",
         };
         assert_eq!(options(folders).unwrap_err().errno(), libc::E2BIG);
     }
@@ -142,6 +154,7 @@ mod tests {
         let folders = Folders {
             lower: &lower,
             upper: None,
+            label: "",
         };
         assert_eq!(options(folders).unwrap_err().errno(), libc::E2BIG);
     }

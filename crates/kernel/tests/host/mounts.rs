@@ -306,6 +306,7 @@ fn folders_are_stacked_by_short_names() {
     let mut folders = overlay::Folders {
         lower: &lower,
         upper: None,
+        label: "",
     };
     overlay::mount(folders, &target).unwrap();
     assert_eq!((read("a"), read("b")), ("high a".into(), "low b".into()));

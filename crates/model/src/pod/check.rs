@@ -39,6 +39,7 @@ pub(super) fn check(draft: &Draft) -> Result<()> {
         let problem = format!("must be below {DEFAULT_ID_RANGE}, the number of a pod's ids");
         return Err(Error::invalid("fs_group", problem));
     }
+    crate::selinux::check("selinux_file_label", &draft.selinux_file_label)?;
     let mut names = BTreeSet::new();
     let init = draft.init_containers.iter().enumerate();
     let init = init.map(|(i, it)| (format!("init_containers[{i}]"), it, true));
@@ -211,6 +212,7 @@ fn check_program(container: &Container) -> Result<()> {
         group: container.group.clone(),
         stop_signal: container.stop_signal.clone(),
         apparmor_profile: container.apparmor_profile.clone(),
+        selinux_label: container.selinux_label.clone(),
         ..executable::Draft::default()
     };
     ExecutableSpec::try_from(program)?;

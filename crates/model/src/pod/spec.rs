@@ -68,6 +68,10 @@ pub struct Draft {
     /// What keeps it apart. `None`: the strongest that the node offers.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub sandbox_class: Option<Label>,
+    /// The label of SELinux's that the files of containers of an image and of the pod's own volumes
+    /// in memory have; empty: what the policy says.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub selinux_file_label: String,
 }
 
 /// What becomes of a container that ends.
@@ -166,6 +170,9 @@ pub struct Container {
     /// The profile of AppArmor's that confines it; empty: none.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub apparmor_profile: String,
+    /// The label of SELinux's that it runs with; empty: what the policy says.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub selinux_label: String,
     /// Keep standard input open.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub stdin: bool,

@@ -121,7 +121,7 @@ mod tests {
         let volume = tempfile::tempdir().unwrap();
         let volume = volume.path();
         let own = rustix::process::geteuid().as_raw();
-        let owner = Owner::new(own, None);
+        let owner = Owner::new(own, None, "");
         let read = |path: &str| std::fs::read_to_string(volume.join(path)).ok();
         let first = files(&[("a", "1"), ("conf/b", "1")]);
         put(volume, &first, &owner).unwrap();

@@ -157,7 +157,7 @@ impl CellSandbox {
             return Ok(());
         }
         let mounts = self.mounts(container).await?;
-        let spec = program::container_cell(container, mounts, false)?;
+        let spec = program::container_cell(&self.spec(), container, mounts, false)?;
         self.run_cell(path, spec).await
     }
 
@@ -198,7 +198,7 @@ impl CellSandbox {
         let sees = !debug.target.is_empty();
         if !self.is_there(&path) {
             let mounts = self.mounts(container).await?;
-            let spec = program::container_cell(container, mounts, sees)?;
+            let spec = program::container_cell(&self.spec(), container, mounts, sees)?;
             self.run_cell(path, spec).await?;
         }
         let spec = program::debug_program(&self.spec(), container, &self.around(), sees)?;

@@ -44,17 +44,22 @@ pub(crate) fn pod_cell(spec: &PodSpec) -> Result<CellSpec, Error> {
 
 /// The cell of a container in the pod's, or in that of another container whose processes it sees.
 pub(crate) fn container_cell(
+    pod: &PodSpec,
     container: &Container,
     mounts: Vec<Mount>,
     sees_processes: bool,
 ) -> Result<CellSpec, Error> {
     use Namespace::{Ipc, Net, Pid, User, Uts};
     let pid = sees_processes.then_some(Pid);
+    let root = container.root().map(|root| model::container::Container {
+        selinux_file_label: pod.selinux_file_label.clone(),
+        ..root
+    });
     let draft = cell::Draft {
         share: [User, Net, Ipc, Uts].into_iter().chain(pid).collect(),
         resources: resources(&container.needs),
         mounts,
-        container: container.root(),
+        container: root,
         ..cell::Draft::default()
     };
     draft.try_into()
@@ -176,6 +181,7 @@ fn within(
             ..Seccomp::default()
         },
         apparmor_profile: container.apparmor_profile.clone(),
+        selinux_label: container.selinux_label.clone(),
         oom_score_adj: Some(oom),
         ..executable::Draft::default()
     })

@@ -19,17 +19,27 @@ use rustix::io::Errno;
 
 use super::{files, host, remove};
 
-/// Whose the files of a pod are, in ids of the node.
-#[derive(Clone, Copy, Debug)]
+/// Where SELinux keeps the label of a file.
+const LABEL: &str = "security.selinux";
+
+/// Whose the files of a pod are, in ids of the node, and SELinux's label of them.
+#[derive(Clone, Debug)]
 pub(super) struct Owner {
     root_id: u32,
     group: Option<u32>,
+    label: String,
 }
 
 impl Owner {
-    /// `root_id`: of the pod's root; `group`: that may have the volumes, too, of the pod's ids.
-    pub(super) fn new(root_id: u32, group: Option<u32>) -> Self {
-        Self { root_id, group }
+    /// `root_id`: of the pod's root; `group`: that may have the volumes, too, of the pod's ids;
+    /// `label`: of SELinux's, empty for what its policy says.
+    pub(super) fn new(root_id: u32, group: Option<u32>, label: &str) -> Self {
+        let label = label.to_owned();
+        Self {
+            root_id,
+            group,
+            label,
+        }
     }
 
     fn ids(&self) -> (u32, u32) {
@@ -40,6 +50,10 @@ impl Owner {
     fn give(&self, path: &Path, mode: u32) -> io::Result<()> {
         let (uid, gid) = self.ids();
         chown(path, Some(uid), Some(gid))?;
+        if !self.label.is_empty() {
+            let none = rustix::fs::XattrFlags::empty();
+            rustix::fs::lsetxattr(path, LABEL, self.label.as_bytes(), none)?;
+        }
         // After the owner: changing that takes set-id bits away.
         std::fs::set_permissions(path, Permissions::from_mode(mode))
     }
@@ -73,10 +87,18 @@ pub(crate) struct Volumes {
 
 impl Volumes {
     /// `root_id`: the node's id of the pod's root.
-    pub(crate) fn new(pods: &Path, uid: name::Uid, root_id: u32, group: Option<u32>) -> Self {
+    pub(crate) fn new(pods: &Path, uid: name::Uid, root_id: u32, spec: &PodSpec) -> Self {
         Self {
             folder: pods.join(uid.to_string()),
-            owner: Owner::new(root_id, group),
+            owner: Owner::new(root_id, spec.fs_group, &spec.selinux_file_label),
+        }
+    }
+
+    /// Those of a pod of which no more is known, to be removed.
+    pub(crate) fn left(pods: &Path, uid: name::Uid) -> Self {
+        Self {
+            folder: pods.join(uid.to_string()),
+            owner: Owner::new(0, None, ""),
         }
     }
 
@@ -128,7 +150,8 @@ impl Volumes {
             Medium::Disk => Ok(()),
             Medium::Memory => {
                 let mode = self.owner.folder_mode(0o777);
-                runtime::volume::mount(path, empty.memory_bytes(), mode, self.owner.ids())
+                let (bytes, ids) = (empty.memory_bytes(), self.owner.ids());
+                runtime::volume::mount(path, bytes, mode, ids, &self.owner.label)
             }
         }
     }

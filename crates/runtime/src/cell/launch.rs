@@ -10,8 +10,9 @@ use model::executable::{Effective, Principal};
 use model::launch::Personality;
 use model::name::Uid;
 
-use super::{apparmor, streams};
+use super::streams;
 use crate::extras::Extras;
+use crate::lsm;
 use crate::ports::LogSource;
 use crate::record;
 use crate::seccomp::Compiled;
@@ -96,7 +97,7 @@ pub(crate) fn prepare(
         ignore_sigpipe: effective.ignore_sigpipe,
         keyring: streams::keyring(effective.keyring),
         linux32: effective.personality == Personality::Linux32,
-        label: apparmor::label(effective)?,
+        label: lsm::label(effective)?,
         sandbox: extras.sandbox,
     };
     let passed = extras.descriptors.into_iter().map(|it| it.fd);

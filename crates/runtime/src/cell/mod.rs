@@ -20,7 +20,6 @@
 //! for the machine of an end. The owner alone talks to the cell-init.
 
 mod answers;
-mod apparmor;
 mod change;
 pub(crate) mod container;
 mod ending;

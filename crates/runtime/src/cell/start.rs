@@ -24,10 +24,11 @@ use super::executables::Executables;
 use super::owner::Event;
 use super::resume::process_in;
 use super::state::Cell;
-use super::{Reply, StartOrder, apparmor, container, full, launch, leaf, limits, main_process};
+use super::{Reply, StartOrder, container, full, launch, leaf, limits, main_process};
 use crate::extras::Extras;
 use crate::index::Reservation;
 use crate::link::{LinkError, fds};
+use crate::lsm;
 use crate::ports::{LogOwner, LogSource};
 use crate::record::{self, ExecutableRecord};
 use crate::tenant::inits;
@@ -370,7 +371,8 @@ fn not_executed(failed: &Failure) -> Error {
             Reason::ProgramNotExecutable,
             format!("the program {detail} can't be executed: {text}"),
             "argv[0]",
-            "it must be an executable file that the user of the executable may read and execute",
+            "it must be an executable file that the user of the executable may read and execute; \
+             a label or profile that it is to have must let it begin with this file",
         ),
         // No limit is met now, or it is one of the node itself.
         Step::Clone if failed.errno == Errno::AGAIN.raw_os_error() => Error::new(
@@ -417,7 +419,7 @@ fn not_executed(failed: &Failure) -> Error {
         Step::SandboxFilter => sandbox(failed, "filter"),
         Step::SandboxLabel => sandbox(failed, "label"),
         Step::SandboxMemory => sandbox(failed, "memory"),
-        Step::Label => apparmor::refused(failed),
+        Step::Label => lsm::refused(failed),
         Step::Capabilities => unsupported(failed, "capabilities", "name fewer capabilities"),
         Step::Seccomp => unsupported(failed, "seccomp", "the kernel refused the filter"),
         _ => failure("the program was not started", failed),

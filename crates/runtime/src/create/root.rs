@@ -17,6 +17,7 @@ use model::error::Error;
 use rustix::fs::{AtFlags, Gid, Mode, Uid};
 
 use super::kernel_failed;
+use crate::lsm;
 use crate::ports::Layers;
 
 /// What a container can't see: it says more of the machine than a container needs. Docker's list.
@@ -72,6 +73,7 @@ pub(super) fn prepare(
 fn of_image(container: &Container, layers: &Layers, root_id: u32) -> Result<Rooted, Error> {
     let failed =
         |e: kernel::Error| kernel_failed("the root of the container could not be prepared", &e);
+    lsm::check_files(container)?;
     let mut fds = vec![mount::copy_tree(&layers.folder, false).map_err(failed)?];
     let bytes = container.effective_root_bytes();
     if bytes > 0 {
@@ -91,6 +93,7 @@ fn of_image(container: &Container, layers: &Layers, root_id: u32) -> Result<Root
         read_only: texts(&READ_ONLY, &container.read_only_paths),
         shared_memory_bytes: container.effective_shared_memory_bytes(),
         own_groups: container.delegate_cgroup,
+        file_label: container.selinux_file_label.clone(),
     });
     Ok(Rooted { root, fds })
 }

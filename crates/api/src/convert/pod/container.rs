@@ -49,6 +49,7 @@ pub(super) fn container(message: wire::Container) -> Result<Container> {
         stop_signal: message.stop_signal,
         unconfined: message.unconfined,
         apparmor_profile: message.apparmor_profile,
+        selinux_label: message.selinux_label,
     })
 }
 
@@ -188,6 +189,7 @@ pub(super) fn to_container(container: &Container) -> wire::Container {
         stop_signal: container.stop_signal.clone(),
         unconfined: container.unconfined,
         apparmor_profile: container.apparmor_profile.clone(),
+        selinux_label: container.selinux_label.clone(),
     }
 }
 

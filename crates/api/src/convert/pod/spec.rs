@@ -51,6 +51,7 @@ pub fn spec(message: wire::PodSpec) -> Result<PodSpec> {
             "" => None,
             name => Some(parse("sandbox_class", name)?),
         },
+        selinux_file_label: message.selinux_file_label,
     }
     .try_into()
 }
@@ -139,6 +140,7 @@ pub fn to_spec(draft: &Draft) -> wire::PodSpec {
             .as_ref()
             .map(ToString::to_string)
             .unwrap_or_default(),
+        selinux_file_label: draft.selinux_file_label.clone(),
     }
 }
 

@@ -18,6 +18,8 @@ use crate::spawner::wire::SpawnerEvent;
 pub(super) const SENTENCE: usize = 1024;
 /// A host name (`HOST_NAME_MAX`) or the name of a user.
 pub(super) const NAME: usize = 64;
+/// A label of SELinux's.
+const NAME_OF_LABEL: usize = 255;
 /// The name of a descriptor (sd_listen_fds(3)).
 const DESCRIPTOR: usize = 255;
 /// The longest path, in bytes (`PATH_MAX`).
@@ -219,6 +221,7 @@ layout!(ImageRoot {
     read_only: List(MAX_PATHS, Bytes(SENTENCE)),
     shared_memory_bytes: Plain,
     own_groups: Plain,
+    file_label: Text(NAME_OF_LABEL),
 });
 
 layout!(Launch {

@@ -112,8 +112,10 @@ fn paths() -> impl Strategy<Value = Vec<Vec<u8>>> {
 
 fn root() -> impl Strategy<Value = Root> {
     let words = (any::<bool>(), any::<bool>());
-    let image = (paths(), words, paths(), paths(), any::<u64>());
-    let image = image.prop_map(|(layers, words, masked, read_only, bytes)| {
+    let restricted = (paths(), paths());
+    let image = (paths(), words, restricted, any::<u64>(), "[a-z:,]{0,20}");
+    let image = image.prop_map(|(layers, words, restricted, bytes, file_label)| {
+        let (masked, read_only) = restricted;
         let (writable, own_groups) = words;
         Root::Image(ImageRoot {
             layers,
@@ -122,6 +124,7 @@ fn root() -> impl Strategy<Value = Root> {
             read_only,
             shared_memory_bytes: bytes,
             own_groups,
+            file_label,
         })
     });
     prop_oneof![Just(Root::Node), Just(Root::Bare), image]

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::network::ports;
 use super::probe::{hook, probe};
 use super::reader::Fields;
-use super::{Beside, Security, quantity};
+use super::{Beside, Security, quantity, selinux};
 use crate::network::PublishedPort;
 use crate::pod::env::{EnvVar, Fact, From};
 use crate::pod::spec::{Container, Needs, Pull};
@@ -98,6 +98,8 @@ fn security(fields: &mut Fields<'_>, pods: &Security, container: &mut Container)
     }
     container.unconfined = seccomp(&mut given).unwrap_or(pods.unconfined);
     container.apparmor_profile = apparmor(&mut given).unwrap_or_else(|| pods.apparmor.clone());
+    let own = selinux::labels(&mut given).map(|labels| labels.program);
+    container.selinux_label = own.or_else(|| pods.selinux.clone()).unwrap_or_default();
     let user = match container.user.as_str() {
         "" => &pods.user,
         own => own,

@@ -8,6 +8,7 @@ mod network;
 mod probe;
 pub(crate) mod quantity;
 pub(crate) mod reader;
+mod selinux;
 mod volume;
 
 use std::cell::RefCell;
@@ -249,6 +250,7 @@ pub(crate) fn spec(mut fields: Fields<'_>, beside: &Beside) -> Draft {
     draft.containers = fields.each("containers", |it| {
         container::container(it, beside, &pods, false, &mut ports)
     });
+    selinux::label_files(&mut draft);
     // In the node's network a container's ports are the node's already.
     if !draft.host_network {
         draft.network.ports = ports;
@@ -291,6 +293,7 @@ struct Security {
     non_root: bool,
     unconfined: bool,
     apparmor: String,
+    selinux: Option<String>,
 }
 
 fn security(fields: &mut Fields<'_>, draft: &mut Draft) -> Security {
@@ -304,12 +307,15 @@ fn security(fields: &mut Fields<'_>, draft: &mut Draft) -> Security {
     // A pod's volumes are new: of both policies the same comes.
     given.only("fsGroupChangePolicy", &["Always", "OnRootMismatch"]);
     given.only("supplementalGroupsPolicy", &["Merge"]);
+    let selinux = selinux::labels(&mut given);
     let security = Security {
         user: draft.user.clone(),
         non_root: given.flag("runAsNonRoot").unwrap_or(false),
         unconfined: container::seccomp(&mut given).unwrap_or(false),
         apparmor: container::apparmor(&mut given).unwrap_or_default(),
+        selinux: selinux.as_ref().map(|labels| labels.program.clone()),
     };
+    draft.selinux_file_label = selinux.map(|labels| labels.files).unwrap_or_default();
     given.end();
     security
 }

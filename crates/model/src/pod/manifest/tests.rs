@@ -120,6 +120,36 @@ fn what_cant_be_taken_is_named_by_its_path_all_at_once() {
     );
 }
 
+/// Labels of a program and of files are what container runtimes make of the same options.
+#[test]
+fn a_label_of_selinuxs_is_the_pods_unless_a_container_has_its_own() {
+    let of = |options: Value| json!({"seLinuxOptions": options});
+    let containers = json!([
+        {"name": "a", "image": "x"},
+        {"name": "b", "image": "x", "securityContext": of(json!({"type": "spc_t"}))}]);
+    let labels = |spec: Value| {
+        let read = read(vec![pod(spec)]).unwrap();
+        let draft = &read[0].draft;
+        let programs = draft.containers.iter().map(|it| it.selinux_label.clone());
+        (
+            programs.collect::<Vec<_>>(),
+            draft.selinux_file_label.clone(),
+        )
+    };
+    let owned = |label: &str| label.to_owned();
+    let spc = owned("system_u:system_r:spc_t:s0");
+    let options = of(json!({"level": "s0:c1,c2"}));
+    let spec = json!({"securityContext": options, "containers": containers});
+    let pods = owned("system_u:system_r:container_t:s0:c1,c2");
+    let files = owned("system_u:object_r:container_file_t:s0:c1,c2");
+    assert_eq!(labels(spec), (vec![pods, spc.clone()], files));
+    let spec = json!({"containers": containers});
+    let files = owned("system_u:object_r:container_file_t:s0");
+    assert_eq!(labels(spec), (vec![String::new(), spc], files));
+    let none = json!({"containers": [{"name": "a", "image": "x"}]});
+    assert_eq!(labels(none), (vec![String::new()], String::new()));
+}
+
 #[test]
 fn a_profile_of_apparmors_is_the_pods_unless_a_container_has_its_own() {
     let of = |profile: Value| json!({"appArmorProfile": profile});
