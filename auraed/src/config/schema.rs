@@ -302,7 +302,7 @@ impl Default for Limits {
             connections: 256,
             streams: 4096,
             message: ByteSize(2 << 20),
-            request_bytes: ByteSize(32 << 20),
+            request_bytes: ByteSize(16 << 20),
             reserve: Share(100),
         }
     }

@@ -20,7 +20,7 @@ use model::request::Scope;
 use model::status::Object;
 
 /// How many changes are kept.
-pub(crate) const KEPT: usize = 4096;
+pub(crate) const KEPT: usize = 1024;
 /// And how many bytes of them, about.
 const KEPT_BYTES: usize = 4 << 20;
 
@@ -233,9 +233,10 @@ impl Ring {
     }
 }
 
-/// How much memory an object takes, about: its texts, and the rest as if it were always the same.
+/// How much memory an object takes, about: itself, its texts, and the rest as if it were always the
+/// same (names, paths, the lists of what is effective). Measured with programs of three words.
 fn weight(object: &Object) -> usize {
-    const REST: usize = 1000;
+    const REST: usize = size_of::<Object>() + 1500;
     let texts = match object {
         Object::Cell(cell) => cell.spec.mounts.len() * 256,
         Object::Executable(executable) => texts(&executable.spec) + texts(&executable.effective),
