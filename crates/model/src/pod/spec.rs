@@ -69,7 +69,7 @@ pub struct Draft {
     #[serde(skip_serializing_if = "crate::is_default")]
     pub sandbox_class: Option<Label>,
     /// The label of SELinux's that the files of containers of an image and of the pod's own volumes
-    /// in memory have; empty: what the policy says.
+    /// have; empty: what the policy says.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub selinux_file_label: String,
 }

@@ -371,8 +371,7 @@ fn not_executed(failed: &Failure) -> Error {
             Reason::ProgramNotExecutable,
             format!("the program {detail} can't be executed: {text}"),
             "argv[0]",
-            "it must be an executable file that the user of the executable may read and execute; \
-             a label or profile that it is to have must let it begin with this file",
+            "it must be a file that the executable's user, label and profile let it execute",
         ),
         // No limit is met now, or it is one of the node itself.
         Step::Clone if failed.errno == Errno::AGAIN.raw_os_error() => Error::new(
