@@ -698,7 +698,8 @@ __aurae.table = {
         "ignoreSigpipe",
         "keyring",
         "personality",
-        "apparmorProfile"
+        "apparmorProfile",
+        "selinuxLabel"
       ],
       "kind": "executable",
       "lists": [
@@ -824,7 +825,8 @@ __aurae.table = {
         "fsGroup",
         "network",
         "hostNetwork",
-        "sandboxClass"
+        "sandboxClass",
+        "selinuxFileLabel"
       ],
       "kind": "pod",
       "lists": [
