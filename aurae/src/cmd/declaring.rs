@@ -7,9 +7,8 @@ use language::root::{MARK, Root};
 use script::host::Mode;
 use script::reconcile::change::Report;
 use script::reconcile::set::{Claim, check_set, default_name};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use super::saved::Claimed;
 use super::script::entry::{Source, below, unreadable};
 use super::script::execute::Job;
 use crate::failure::Failure;
@@ -46,6 +45,19 @@ pub(crate) struct DeclaringArgs {
     #[arg(long, hide = true, value_name = "HOW", num_args = 0..=1)]
     #[arg(default_missing_value = "client", require_equals = true)]
     dry_run: Option<String>,
+}
+
+/// The options of the set, as a saved plan has them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Claimed {
+    pub(crate) name: String,
+    pub(crate) root: Option<PathBuf>,
+    pub(crate) adopt: bool,
+    pub(crate) prune: bool,
+    pub(crate) target: Vec<String>,
+    /// The file of `--values`, absolute.
+    #[serde(default)]
+    pub(crate) values: Option<PathBuf>,
 }
 
 /// The keys of the file that marks a project's root.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use script::reconcile::change::{Change, Report};
 use serde::{Deserialize, Serialize};
 
-use super::declaring::DeclaringArgs;
+use super::declaring::{Claimed, DeclaringArgs};
 use super::script::execute::Done;
 use crate::failure::Failure;
 use crate::global::Global;
@@ -40,19 +40,6 @@ pub(crate) struct Saved {
     context: String,
     /// The changes that the plan showed.
     pub(crate) report: Report,
-}
-
-/// The options of the set.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Claimed {
-    pub(crate) name: String,
-    pub(crate) root: Option<PathBuf>,
-    pub(crate) adopt: bool,
-    pub(crate) prune: bool,
-    pub(crate) target: Vec<String>,
-    /// The file of `--values`, absolute.
-    #[serde(default)]
-    pub(crate) values: Option<PathBuf>,
 }
 
 impl Saved {

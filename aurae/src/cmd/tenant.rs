@@ -7,9 +7,9 @@ use api::tenant::v0::{
     GetRequest, ListRequest, QuotaStatus, RemoveRequest, SetRequest, TenantStatus,
 };
 use clap::Subcommand;
+use language::schema::nearest;
 
 use crate::failure::Failure;
-use crate::hints;
 use crate::output::{
     Cell, Color, Format, OutputArgs, Table, note, print, print_line, print_message,
 };
@@ -101,7 +101,7 @@ fn parse_setting(text: &str) -> Result<(Quota, String), String> {
 fn unknown(name: &str) -> String {
     let known = || Quota::ALL.iter().map(|quota| quota.as_str());
     let part = known().find(|quota| !name.is_empty() && quota.starts_with(name));
-    match part.or_else(|| hints::near(name, known())) {
+    match part.or_else(|| nearest(name, known())) {
         Some(meant) => format!("there is no quota {name}; did you mean {meant}?"),
         None => {
             let known: Vec<_> = known().collect();
