@@ -33,6 +33,9 @@ const IMAGE_TRANSFERS: u64 = 32;
 const SCHEDULES: u64 = 8192;
 /// Ports of the node that lead to cells; each costs four elements of the kernel's rules.
 const PORTS: u64 = 8192;
+/// How often the memory is promised to tmpfs, where nothing else is configured and the kernel
+/// bounds what a tenant fills: most of what may be written to a container's root never is.
+const TMPFS_PROMISES: u64 = 4;
 
 /// The descriptors that the daemon has of a cell: its init's socket and process, its group.
 const OF_CELL: u64 = 3;
@@ -80,6 +83,8 @@ struct Machine {
     cpus: u64,
     /// The most that the daemon may have open.
     descriptors: u64,
+    /// The kernel charges pages to the groups of tenants.
+    bounds_memory: bool,
 }
 
 impl Machine {
@@ -95,6 +100,17 @@ impl Machine {
             processes: least(host::most_processes(), "pids.max"),
             cpus: least(u64::from(host::cpus()) * 1000, "cpu.max"),
             descriptors: rlimit::get(Resource::NOFILE).map_or(u64::MAX, |limit| limit.soft),
+            bounds_memory: reserve::base().is_ok_and(|base| reserve::has_memory(&base)),
+        }
+    }
+
+    /// The size of all tmpfs together. More than the memory is a promise that not all of them are
+    /// filled at once: a tenant that fills its own meets its `memory_max`.
+    fn tmpfs(&self, config: &Config) -> u64 {
+        match (config.limits.tmpfs.0, self.bounds_memory) {
+            (0, true) => self.memory.saturating_mul(TMPFS_PROMISES),
+            (0, false) => self.memory,
+            (bytes, _) => bytes,
         }
     }
 }
@@ -180,7 +196,7 @@ fn of_machine(config: &Config, machine: &Machine) -> Capacity {
         (Quota::MemoryMin, memory),
         (Quota::CpuMax, machine.cpus),
         (Quota::Pids, machine.processes),
-        (Quota::Tmpfs, memory),
+        (Quota::Tmpfs, machine.tmpfs(config)),
         (Quota::Cells, open.cells),
         (Quota::Executables, open.executables),
         (Quota::Creations, CREATIONS),
@@ -214,6 +230,7 @@ mod tests {
         processes: 30_000,
         cpus: 2000,
         descriptors: 1 << 20,
+        bounds_memory: true,
     };
 
     fn with_cells(cells: u32) -> Config {
@@ -280,15 +297,26 @@ mod tests {
             ..MACHINE
         };
         let capacity = of_machine(&Config::default(), &machine);
-        for quota in [
-            Quota::MemoryMax,
-            Quota::MemoryHigh,
-            Quota::MemoryMin,
-            Quota::Tmpfs,
-        ] {
+        for quota in [Quota::MemoryMax, Quota::MemoryHigh, Quota::MemoryMin] {
             assert_eq!(capacity.of(quota), 1 << 30, "{quota}");
         }
         assert_eq!(capacity.of(Quota::Pids), 500);
         assert_eq!(capacity.of(Quota::CpuMax), 1500);
+    }
+
+    #[test]
+    fn memory_is_promised_more_than_once_only_where_the_kernel_bounds_who_fills_it() {
+        let of = |bounds_memory, tmpfs| {
+            let machine = Machine {
+                bounds_memory,
+                ..MACHINE
+            };
+            let mut config = Config::default();
+            config.limits.tmpfs.0 = tmpfs;
+            of_machine(&config, &machine).of(Quota::Tmpfs)
+        };
+        assert_eq!([of(true, 0), of(false, 0)], [32 << 30, 8 << 30]);
+        // Who says a number means it.
+        assert_eq!([of(true, 1 << 30), of(false, 99 << 30)], [1 << 30, 99 << 30]);
     }
 }

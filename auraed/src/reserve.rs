@@ -94,6 +94,12 @@ pub(crate) fn hold(base: &Cgroup, capacity: &Capacity) {
     }
 }
 
+/// Whether the kernel accounts for the memory of the groups below.
+pub(crate) fn has_memory(base: &Cgroup) -> bool {
+    let enabled = base.enabled();
+    enabled.is_ok_and(|all| all.iter().any(|it| it == "memory"))
+}
+
 /// Hands the groups' `memory.min` on to the node's group: the kernel keeps nothing of it for a
 /// group unless every group around that has as much. Says whether it holds.
 ///
@@ -101,10 +107,7 @@ pub(crate) fn hold(base: &Cgroup, capacity: &Capacity) {
 /// In words: the controller isn't there, the kernel refuses, or a group above the node's, which is
 /// another manager's to write, has less.
 pub(crate) fn protection(base: &Cgroup) -> Result<(), String> {
-    let has_memory = base
-        .enabled()
-        .is_ok_and(|all| all.iter().any(|c| c == "memory"));
-    if !has_memory {
+    if !has_memory(base) {
         return Err("the cgroup v2 controller memory is not available to the node".to_owned());
     }
     let mount = find::mount_point().map_err(|e| e.to_string())?;

@@ -86,6 +86,9 @@ pub(crate) struct Limits {
     pub(crate) message: ByteSize,
     /// Of all requests that are being received.
     pub(crate) request_bytes: ByteSize,
+    /// Of all volumes in memory and roots of containers together, by their sizes. 0: four times the
+    /// memory, or the memory where the kernel doesn't bound what tenants fill.
+    pub(crate) tmpfs: ByteSize,
     /// The share of each pool that only the node's administrators may take.
     pub(crate) reserve: Share,
 }
@@ -303,6 +306,7 @@ impl Default for Limits {
             streams: 4096,
             message: ByteSize(2 << 20),
             request_bytes: ByteSize(16 << 20),
+            tmpfs: ByteSize(0),
             reserve: Share(100),
         }
     }

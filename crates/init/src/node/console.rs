@@ -27,8 +27,8 @@ impl Console {
     pub(crate) fn say(&self, line: &str) {
         if let Some(mut kmsg) = self.kmsg.as_ref() {
             // Priority 30: daemon, informational. The kernel puts it on its console by its own
-            // level.
-            let _ = writeln!(kmsg, "<30>auraed: {line}");
+            // level. Each write is a record: formatted in place, a line would be several.
+            let _ = kmsg.write_all(format!("<30>auraed: {line}\n").as_bytes());
         }
         let stderr = rustix::stdio::stderr();
         let mut ready = [PollFd::from_borrowed_fd(stderr.as_fd(), PollFlags::OUT)];

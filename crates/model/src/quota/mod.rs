@@ -102,7 +102,8 @@ quotas! {
     IoReads = "io_reads", Rate, Amount::Unlimited;
     /// `io.max`: write operations a second on each disk. Default none.
     IoWrites = "io_writes", Rate, Amount::Unlimited;
-    /// Bytes that the tenant's volumes (tmpfs) may hold together. Default 25 % of the memory.
+    /// Bytes that the tenant's volumes (tmpfs) and containers' roots may hold together. Default
+    /// 25 % of the node's pool (`limits.tmpfs`).
     Tmpfs = "tmpfs", Bytes, Amount::percent(25);
     /// Cells that have not ended. Default 50 %.
     Cells = "cells", Count, Amount::percent(50);

@@ -3,6 +3,7 @@
 //! (Documentation/ABI/testing/dev-kmsg). Pure.
 
 use super::entry::Entry;
+use super::syslog;
 
 /// Of a record: the kernel's own, as far as it is known to be.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,12 +27,18 @@ pub(super) fn parse(bytes: &[u8]) -> Option<Record> {
     entry.put("PRIORITY", (priority & 7).to_string());
     entry.put("SYSLOG_FACILITY", (priority >> 3).to_string());
     entry.put("_SOURCE_MONOTONIC_TIMESTAMP", micros.to_string());
-    // Programs may write there, too: those have another facility than `kern`.
+    // Programs may write there, too: those have another facility than `kern`, and their name at
+    // the front, as in a message to `/dev/log`.
+    let mut text = text.as_slice();
     if priority >> 3 == 0 {
         entry.put("_TRANSPORT", "kernel");
         entry.put("SYSLOG_IDENTIFIER", "kernel");
     } else {
         entry.put("_TRANSPORT", "syslog");
+        let (name, pid, rest) = syslog::tag(text);
+        syslog::put_text(&mut entry, "SYSLOG_IDENTIFIER", name);
+        syslog::put_text(&mut entry, "SYSLOG_PID", pid);
+        text = rest;
     }
     for line in lines {
         let pair = line.strip_prefix(b" ").unwrap_or(line);
@@ -92,8 +99,14 @@ mod tests {
         assert_eq!(get("MESSAGE"), b"usb 1-1: odd\ndevice");
         assert_eq!(get("_KERNEL_SUBSYSTEM"), b"usb");
         assert_eq!(get("_KERNEL_DEVICE"), b"c189:1");
-        let program = parse(b"30,1,2,-;x: y\n").unwrap();
-        assert_eq!(program.entry.get("_TRANSPORT"), Some(&b"syslog"[..]));
+        let program = parse(b"30,1,2,-;x[7]: y\n").unwrap();
+        let get = |name| program.entry.get(name).unwrap_or(b"(none)");
+        assert_eq!(get("_TRANSPORT"), b"syslog");
+        assert_eq!(
+            (get("SYSLOG_IDENTIFIER"), get("SYSLOG_PID")),
+            (&b"x"[..], &b"7"[..])
+        );
+        assert_eq!(get("MESSAGE"), b"y");
         for wrong in [&b""[..], b"x", b"1,2;x", b"a,2,3,-;x"] {
             assert_eq!(parse(wrong), None);
         }

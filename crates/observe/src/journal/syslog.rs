@@ -40,7 +40,7 @@ pub(super) fn parse(message: &[u8]) -> Entry {
     entry
 }
 
-fn put_text(entry: &mut Entry, name: &str, value: &[u8]) {
+pub(super) fn put_text(entry: &mut Entry, name: &str, value: &[u8]) {
     if !value.is_empty() && value != b"-" {
         entry.put(name, value);
     }
@@ -76,7 +76,7 @@ fn timestamp(rest: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// `tag[pid]: `, `tag: `; without a colon it is all text.
-fn tag(rest: &[u8]) -> (&[u8], &[u8], &[u8]) {
+pub(super) fn tag(rest: &[u8]) -> (&[u8], &[u8], &[u8]) {
     const LONGEST: usize = 128;
     let is_end = |byte: &u8| byte.is_ascii_whitespace();
     let end = rest
