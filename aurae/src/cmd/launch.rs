@@ -24,7 +24,8 @@ pub(crate) struct AttachmentFlags {
     /// Give the program a terminal
     #[arg(short, long)]
     pub(crate) tty: bool,
-    /// Do not attach: print the name, see for a moment whether it runs, and leave
+    /// Do not attach: print the name, see for a moment whether it runs, and leave (with `-o name`,
+    /// `json` or `yaml` at once)
     #[arg(short, long, conflicts_with_all = ["interactive"])]
     pub(crate) detach: bool,
     /// Remove the record and the logs when it has ended

@@ -22,6 +22,7 @@ const MOMENT: Duration = Duration::from_millis(500);
 const LINES: u64 = 10;
 
 /// Prints the name of what was started, and waits a moment: status 1 where it has failed already.
+/// Who asks for the name alone, or for a message to read, is a program: it isn't kept waiting.
 pub(super) async fn detached(
     session: &Session,
     format: Format,
@@ -32,6 +33,9 @@ pub(super) async fn detached(
     match format.is_machine() {
         true => print_message(format, &as_object(status))?,
         false => print_line(&reference.path)?,
+    }
+    if format.is_machine() || format == Format::Name {
+        return Ok(0);
     }
     let Some(exit) = ended(session, &reference).await else {
         return Ok(0);

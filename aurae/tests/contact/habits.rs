@@ -33,6 +33,15 @@ fn a_daemon_that_dies_at_once_is_told_and_shown() {
         "{fine:?}"
     );
     assert_eq!(fine.status, Some(0));
+    // A program that asks for the name isn't kept, and looks for itself.
+    let quick = [
+        "run", "--cell", "web", "--name", "quick", "-o", "name", "-d", "--", "false",
+    ];
+    let quick = node.aurae(&quick);
+    let told = (quick.status, quick.out.as_str(), quick.err.as_str());
+    assert_eq!(told, (Some(0), "web/quick\n", ""));
+    assert_eq!(node.aurae(&["wait", "web/quick"]).out, "1\n");
+    node.aurae(&["rm", "web/quick"]).ok();
     let sleep = [
         "run", "--cell", "web", "--name", "s", "-d", "--", "sleep", "1000",
     ];
