@@ -89,6 +89,8 @@ mke2fs -q -t ext4 -L aurae -E root_owner=0:0 -d "$1/mnt" "$2" "$3"
 /// networks, builds and ordinary users.
 const PODMAN: &str = "aardvark-dns,bash,catatonit,dbus-user-session,fuse-overlayfs,iptables,\
     libpam-systemd,netavark,passwd,podman,slirp4netns,uidmap";
+/// Whom `./x bench containers` measures beside that, and what makes its image.
+const ENGINES: &str = "busybox-static,containerd,crun,runc,skopeo,umoci,util-linux";
 
 /// What a machine has that packages are installed on, and what they are used by.
 const BARE: &str =
@@ -210,14 +212,24 @@ pub fn debian_with_archive(folder: &Path, packages: &[&str]) -> Result<PathBuf> 
 /// # Errors
 /// When mmdebstrap or mke2fs fails.
 pub fn debian_with_podman(folder: &Path) -> Result<PathBuf> {
-    make(
-        folder,
-        &Recipe {
-            name: "podman",
-            packages: format!("{PACKAGES},{PODMAN}"),
-            finish: FINISH.into(),
-        },
-    )
+    debian_with(folder, "podman", PODMAN)
+}
+
+/// The Debian with container engines and runtimes in `folder`, made on first use.
+///
+/// # Errors
+/// When mmdebstrap or mke2fs fails.
+pub fn debian_with_engines(folder: &Path) -> Result<PathBuf> {
+    debian_with(folder, "engines", &format!("{PODMAN},{ENGINES}"))
+}
+
+fn debian_with(folder: &Path, name: &'static str, more: &str) -> Result<PathBuf> {
+    let recipe = Recipe {
+        name,
+        packages: format!("{PACKAGES},{more}"),
+        finish: FINISH.into(),
+    };
+    make(folder, &recipe)
 }
 
 fn make(folder: &Path, made: &Recipe) -> Result<PathBuf> {

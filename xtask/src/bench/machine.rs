@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -30,16 +31,17 @@ const FILES: [(&str, &str); 7] = [
     ),
     (
         "system/bench-one.service",
-        "[Service]\nType=exec\nExecStart=/bin/busybox sleep 1000000\n",
+        "[Unit]\nStartLimitIntervalSec=0\n[Service]\nType=exec\nExecStart=/bin/busybox sleep 1000000\n",
     ),
     (
         "system/bench-many@.service",
-        "[Service]\nType=exec\nExecStart=/bin/busybox sleep 1000000\n",
+        "[Unit]\nStartLimitIntervalSec=0\n[Service]\nType=exec\nExecStart=/bin/busybox sleep 1000000\n",
     ),
     (
         "system/bench-boxed.service",
-        "[Service]\nType=exec\nExecStart=/bin/busybox sleep 1000000\nUser=daemon\nPrivateTmp=yes\n\
-         PrivateDevices=yes\nProtectSystem=strict\nProtectHome=yes\nProtectKernelTunables=yes\n\
+        "[Unit]\nStartLimitIntervalSec=0\n[Service]\nType=exec\n\
+         ExecStart=/bin/busybox sleep 1000000\nUser=daemon\nPrivateTmp=yes\nPrivateDevices=yes\n\
+         ProtectSystem=strict\nProtectHome=yes\nProtectKernelTunables=yes\n\
          ProtectKernelModules=yes\nProtectControlGroups=yes\nNoNewPrivileges=yes\n\
          RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6\nSystemCallFilter=@system-service\n\
          CapabilityBoundingSet=\nLockPersonality=yes\nMemoryDenyWriteExecute=yes\n\
@@ -60,7 +62,36 @@ const FILES: [(&str, &str); 7] = [
 /// systemd as init, with the agent, and no question asked at the first boot.
 const SYSTEMD: &str = "init=/lib/systemd/systemd systemd.wants=node-agent.service \
     systemd.firstboot=off";
-const AURAED: &str = "init=/usr/sbin/auraed";
+/// auraed, whose journal leaves nothing out either.
+const AURAED: &str = "init=/usr/sbin/auraed aurae.journal.rate_burst=4294967295";
+/// No manager at all: a script as init.
+const FLOOR: &str = "init=/usr/local/lib/aurae-testbed/floor";
+
+/// The programs that the boot of both executes, one after the other, and those that stay, beside
+/// each other: what no manager of units can be quicker than, but by what it does beside them.
+const PROGRAMS: &str = r#"#!/bin/sh
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin
+mount -t proc proc /proc; mount -t sysfs sysfs /sys; mount -t devtmpfs dev /dev 2>/dev/null
+mount -t tmpfs -o mode=755 run /run
+fsck -T -n / >/dev/null 2>&1; mount -o remount,rw /
+for module in configfs dm_mod drm efi_pstore fuse loop; do modprobe -q $module & done
+swapon -a & mount -a -O no_netdev & /lib/systemd/systemd-modules-load &
+/lib/systemd/systemd-udevd --daemon
+udevadm trigger --type=all --action=add --prioritized-subsystem=module,block,tpmrm,net,tty,input
+/lib/systemd/systemd-sysctl & /lib/systemd/systemd-random-seed load &
+systemd-sysusers; systemd-tmpfiles --prefix=/dev --create --boot
+systemd-tmpfiles --create --remove --boot --exclude-prefix=/dev
+wait
+mkdir -p /run/dbus /run/sshd
+dbus-daemon --system --fork
+/lib/systemd/systemd-logind & cron & rsyslogd & chronyd -F 1 &
+sshd -t && sshd & nginx -t -q && nginx &
+agetty -o '-p -- \u' --noclear tty1 linux & agetty -o '-p -- \u' --keep-baud 115200 ttyS0 vt220 &
+until pidof sshd && pidof nginx && pidof rsyslogd && pidof chronyd; do :; done >/dev/null
+cp /proc/uptime /run/bench-up
+mkdir -p /dev/pts && mount -t devpts devpts /dev/pts
+/usr/local/lib/aurae-testbed/node-agent
+"#;
 
 /// What both do. ROUNDS, MANY and LINES are numbers, PROGRAM is `aurae-bench`.
 const SCRIPT: &str = r#"
@@ -70,8 +101,9 @@ sleep 15
 now() { date +%s%N; }
 pss() {
     for folder in /proc/[0-9]*; do
-        case "$(readlink $folder/exe)" in
-            /lib/systemd/*|/usr/lib/systemd/*|/usr/bin/dbus-daemon|/bin/udevadm|/usr/bin/udevadm|*/auraed)
+        case "$(readlink $folder/exe) $(tr '\0' ' ' <$folder/cmdline)" in
+            /lib/systemd/*|/usr/lib/systemd/*|/usr/bin/dbus-daemon*|/bin/udevadm*|/usr/bin/udevadm*|\
+            */auraed\ *|*\ auraed-spawner*|*\ aurae-cell*)
                 awk '/^Pss:/ {print $2}' $folder/smaps_rollup;;
         esac
     done | awk '{sum += $1} END {print sum}'
@@ -116,6 +148,9 @@ pub(super) fn measure(bed: &Bed, bench: &Bench, binaries: &Path, rows: &mut Vec<
 
 type Told = BTreeMap<String, f64>;
 
+/// The name of what is told of the script.
+const FLOOR_S: &str = "floor_s";
+
 fn both(bed: &Bed, bench: &Bench, binaries: &Path) -> Result<(Told, Told)> {
     let scratch = tempfile::tempdir()?;
     let mut copies = vec![Copy::new(binaries.join("aurae-bench"), PROGRAM)];
@@ -153,6 +188,7 @@ fn both(bed: &Bed, bench: &Bench, binaries: &Path) -> Result<(Told, Told)> {
         let _ = node.start("systemctl poweroff"); // its power is cut when this is over
         told
     };
+    let floor = floor(bed, options.clone(), scratch.path())?;
     eprintln!("bench: the same under auraed");
     let options = Options {
         append: AURAED.into(),
@@ -163,7 +199,32 @@ fn both(bed: &Bed, bench: &Bench, binaries: &Path) -> Result<(Told, Told)> {
     let held = format!("{PROGRAM} --vm --units {rounds} --many {many}");
     ours.extend(told_within(&node, &held, TIMEOUT)?);
     node.shutdown()?;
+    ours.insert(FLOOR_S.to_owned(), floor);
     Ok((ours, theirs))
+}
+
+/// How long the same programs take without a manager, in seconds since the kernel's start.
+fn floor(bed: &Bed, options: Options, scratch: &Path) -> Result<f64> {
+    eprintln!("bench: its programs by a script");
+    let file = scratch.join("floor");
+    fs::write(&file, PROGRAMS)?;
+    fs::set_permissions(&file, PermissionsExt::from_mode(0o755))?;
+    let mut options = Options {
+        append: FLOOR.into(),
+        run: String::new(),
+        ..options
+    };
+    options
+        .copies
+        .push(Copy::new(&file, "/usr/local/lib/aurae-testbed/floor"));
+    let node = bed.boot(&options).context("Debian with a script as init")?;
+    let told = told_within(
+        &node,
+        "echo floor_s $(cut -d' ' -f1 /run/bench-up)",
+        TIMEOUT,
+    )?;
+    let _ = node.start("busybox poweroff -f");
+    number(&told, "floor_s")
 }
 
 /// Row, unit, what it is called by us and by systemd, by how much it is divided, the goal.
@@ -295,5 +356,14 @@ fn compared(ours: &Told, theirs: &Told) -> Vec<Row> {
             Err(error) => Row::failed(name, "vm", &error),
         }
     };
-    ROWS.iter().map(row).collect()
+    let mut rows: Vec<Row> = ROWS.iter().map(row).collect();
+    let name = "machine, kernel to all active, beside its programs alone";
+    rows.push(
+        match number(ours, "boot_s").and_then(|own| Ok((own, number(ours, FLOOR_S)?))) {
+            Ok((own, floor)) => Row::alone(name, "vm", "s", own, "")
+                .beside(("the same programs, started by a script as init", floor)),
+            Err(error) => Row::failed(name, "vm", &error),
+        },
+    );
+    rows
 }

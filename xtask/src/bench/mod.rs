@@ -228,6 +228,9 @@ fn in_vms(bench: &Bench, binaries: &Path) -> Vec<Row> {
         }
     }
     peers::measure(&bed, &options, bench, &mut rows);
+    if bench.wants("containers") {
+        containers::vm::measure(&bed, bench, binaries, &mut rows);
+    }
     if bench.wants("machine") {
         machine::measure(&bed, bench, binaries, &mut rows);
     }

@@ -334,7 +334,8 @@ pub(super) fn told_within(
     let err = String::from_utf8_lossy(&finished.err);
     ensure!(
         finished.status == 0,
-        "{script}\nended with {}\n{out}{err}",
+        "{} ended with {}\n{out}{err}",
+        script.trim().lines().next().unwrap_or_default(),
         finished.status
     );
     let pairs = out.lines().filter_map(|line| line.split_once(' '));

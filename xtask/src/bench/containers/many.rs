@@ -26,13 +26,15 @@ impl Bed {
     pub(super) fn supervisor(&self, count: usize) -> Result<Vec<Row>> {
         let names: Vec<String> = (0..count.max(1)).map(|it| format!("idle{it}")).collect();
         for name in &names {
-            let words = ["run", "-d", "--name", name, IMAGE, "sleep", "1000000"];
+            let words = [
+                "run", "-d", "-o", "name", "--name", name, IMAGE, "sleep", "1000000",
+            ];
             exec::read(&mut self.aurae(&words))?;
         }
         let ours = each("aurae-cell", names.len());
-        for name in &names {
-            exec::read(&mut self.aurae(&["rm", "-f", name]))?;
-        }
+        // Nothing in them ends by itself: as PID 1 of its container `sleep` has no handler.
+        exec::read(self.aurae(&["stop", "-t", "0"]).args(&names))?;
+        exec::read(self.aurae(&["rm"]).args(&names))?;
         let ours = ours?;
         let row = "containers, memory of the supervisor for each idle container";
         let mut rows = vec![Row::alone(row, "native", "MiB", ours, GOAL_SUPERVISOR)];

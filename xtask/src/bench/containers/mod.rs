@@ -7,6 +7,7 @@
 
 mod many;
 mod turns;
+pub(super) mod vm;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -105,7 +106,10 @@ impl Bed {
         fs::write(folder.0.join("podman.conf"), PODMAN)?;
         // However full the disk is, nothing is collected meanwhile.
         let (high, low) = ("images.high_threshold=100", "images.low_threshold=100");
-        let node = Service::start_with(binaries, &["--set", high, "--set", low])?;
+        // Hundreds of containers may write to their roots; here none does.
+        let tmpfs = "limits.tmpfs=256Gi";
+        let settings = ["--set", high, "--set", low, "--set", tmpfs];
+        let node = Service::start_with(binaries, &settings)?;
         let bed = Self {
             arena: Arena::new(&folder.0)?,
             containerd: Containerd::start(&folder.0),
@@ -163,7 +167,8 @@ impl Bed {
     }
 
     /// From a cached image to a running program, and to its exit and removal.
-    /// `aurae run -d` looks for a moment whether its program ends at once; its row has that, too.
+    /// `aurae run -d` looks for a moment whether its program ends at once; with `-o name` it
+    /// leaves as the others' commands do.
     fn start_rows(&self, rounds: usize, rows: &mut Vec<Row>) {
         let (aurae, podman, ctr) = (self.client(), self.podman(), self.ctr());
         let alone = "--network none --pull never";
@@ -182,8 +187,11 @@ impl Bed {
         );
         let sleep = "sleep 1000000";
         let running = [
-            Contender::new("ours", format!("{aurae} run -d --name up {IMAGE} {sleep}"))
-                .then(format!("{aurae} rm -f up")),
+            Contender::new(
+                "ours",
+                format!("{aurae} run -d -o name --name up {IMAGE} {sleep}"),
+            )
+            .then(format!("{aurae} rm -f up")),
             Contender::new(
                 "podman",
                 format!("{podman} run -d --name up {alone} {IMAGE} {sleep}"),
