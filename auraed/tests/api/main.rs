@@ -34,6 +34,7 @@ mod pods;
 mod pods_admit;
 mod pods_change;
 mod pods_end;
+mod pods_last_word;
 mod pods_network;
 mod pods_volumes;
 mod pods_watch;

@@ -6,10 +6,11 @@ use std::os::fd::OwnedFd;
 use futures_util::future::BoxFuture;
 use model::error::Error;
 use model::name::{Tenant, Uid};
-use model::observe::Stream;
+use model::observe::{LogMessage, Stream};
 
 use super::folder::LogKey;
 use super::logs::Logs;
+use super::read::ReadOptions;
 use runtime::ports::{self, LogOwner, LogSource, LogTotals};
 
 impl ports::Logs for Logs {
@@ -50,6 +51,37 @@ impl ports::Logs for Logs {
     fn totals(&self, uid: Uid) -> Option<LogTotals> {
         let (stdout, stderr) = self.stored(&uid)?;
         Some(LogTotals { stdout, stderr })
+    }
+
+    fn tail(
+        &self,
+        tenant: &Tenant,
+        uid: Uid,
+        most: usize,
+    ) -> BoxFuture<'static, Result<Vec<u8>, Error>> {
+        let logs = self.clone();
+        let key = LogKey {
+            tenant: tenant.clone(),
+            uid,
+        };
+        Box::pin(async move {
+            let end = logs.end_offset(&key).await?;
+            let options = ReadOptions {
+                from: Some(end.saturating_sub(u64::try_from(most).unwrap_or(u64::MAX))),
+                ..ReadOptions::default()
+            };
+            let mut reader = logs.read(&key, options)?;
+            let mut last = Vec::new();
+            // One that ends where it ended then: it doesn't follow.
+            while let Some((message, _)) = reader.next().await? {
+                if let LogMessage::Data(data) = message {
+                    last.extend(data.data);
+                    let more = last.len().saturating_sub(most);
+                    last.drain(..more);
+                }
+            }
+            Ok(last)
+        })
     }
 
     fn remove(&self, tenant: &Tenant, uid: Uid) -> BoxFuture<'static, ()> {

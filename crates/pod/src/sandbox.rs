@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use model::error::Error;
-use model::exit::Exit;
+use model::exit::{Exit, How};
 use model::label::Labels;
 use model::name::Uid;
 use model::pod::PodSpec;
@@ -38,6 +38,30 @@ pub(crate) struct Program {
     pub(crate) exit: Option<Exit>,
     /// It was asked to end.
     pub(crate) stopping: bool,
+}
+
+/// A run that has ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Ran {
+    /// The container's place: its name, or that of one that was added.
+    pub(crate) place: String,
+    /// Which run.
+    pub(crate) uid: Uid,
+    /// How often it was started again.
+    pub(crate) restarts: u32,
+    /// It has not exited with 0.
+    pub(crate) failed: bool,
+}
+
+impl Ran {
+    pub(crate) fn new(place: &str, uid: Uid, restarts: u32, exit: Exit) -> Self {
+        Self {
+            place: place.to_owned(),
+            uid,
+            restarts,
+            failed: exit.how != How::Code(0),
+        }
+    }
 }
 
 /// The classes that this node offers, the strongest first.
@@ -77,6 +101,16 @@ pub(crate) trait Sandbox: Send + Sync + 'static {
 
     /// Resolves when that run has ended.
     fn ended<'a>(&'a self, container: &'a str, uid: Uid) -> BoxFuture<'a, Result<Exit, Error>>;
+
+    /// The last word of a run that has ended, which is kept then ([`Self::told`]).
+    fn last_word<'a>(
+        &'a self,
+        container: &'a Container,
+        ran: &'a Ran,
+    ) -> BoxFuture<'a, String>;
+
+    /// The last word that was kept of the run that was started again so often.
+    fn told(&self, container: &str, restarts: u32) -> Option<String>;
 
     /// Asks that run to end, with that grace; resolves when it has.
     fn stop<'a>(

@@ -249,6 +249,22 @@ impl Runtime {
         self.shared.index.annexed()
     }
 
+    /// The last bytes that an executable has printed, at most so many.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, or where its log can't be read now.
+    pub async fn last_output(
+        &self,
+        permit: Permit,
+        target: &ObjectRef,
+        most: usize,
+    ) -> Result<Vec<u8>, Error> {
+        permit.demand_tenant(&target.tenant)?;
+        let object = self.shared.index.get(target)?;
+        let uid = object.meta().uid;
+        self.shared.logs.tail(&target.tenant, uid, most).await
+    }
+
     /// Whether the caller may ask for such a network; `field` is where it stands in the request.
     ///
     /// # Errors

@@ -68,6 +68,17 @@ pub trait Logs: Send + Sync + 'static {
     /// How much it is so far; `None` for a run that isn't attached.
     fn totals(&self, uid: Uid) -> Option<LogTotals>;
 
+    /// The last bytes that a run has printed, at most so many.
+    ///
+    /// # Errors
+    /// Where the log can't be read now.
+    fn tail(
+        &self,
+        tenant: &Tenant,
+        uid: Uid,
+        most: usize,
+    ) -> BoxFuture<'static, Result<Vec<u8>, Error>>;
+
     /// Forgets the output of a run.
     fn remove(&self, tenant: &Tenant, uid: Uid) -> BoxFuture<'static, ()>;
 }

@@ -174,11 +174,26 @@ pub(super) async fn describe(session: &Session, args: &DescribeArgs) -> Result<u
     }
     print("\n")?;
     print(&containers.render(session.style))?;
+    if all(&pod).any(|it| !it.termination_message.is_empty()) {
+        print("\n")?;
+        print(&last_words(&pod).render(session.style))?;
+    }
     if !pod.events.is_empty() {
         print("\n")?;
         print(&events(&pod).render(session.style))?;
     }
     Ok(0)
+}
+
+/// What containers have left when they ended, a row for each line.
+fn last_words(pod: &PodStatus) -> Table {
+    let mut table = Table::new(&["CONTAINER", "LAST WORD"]);
+    for container in all(pod) {
+        for line in container.termination_message.lines() {
+            table.push(vec![container.name.as_str().into(), line.into()]);
+        }
+    }
+    table
 }
 
 fn events(pod: &PodStatus) -> Table {

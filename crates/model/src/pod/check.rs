@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::env::EnvVar;
 use super::spec::{Container, Draft, MAX_CONTAINERS, MAX_WEIGHT};
 use super::volume::{Empty, Files, Host, Medium, Source, Volume, VolumeMount};
-use crate::cell::{DEFAULT_ID_RANGE, check_target};
+use crate::cell::{DEFAULT_ID_RANGE, TERMINATION_LOG, check_target};
 use crate::error::{Error, Result, Within};
 use crate::executable::{self, ExecutableSpec, MAX_STOP_GRACE};
 use crate::name::Label;
@@ -167,6 +167,7 @@ fn check_container(pod: &Draft, container: &Container, is_init: bool) -> Result<
     check_env(&container.env)?;
     super::env::expand(container, &super::env::Facts::default())?;
     check_mounts(pod, &container.mounts)?;
+    check_message(container)?;
     check_needs(container)?;
     check_probes(container)?;
     if container.sidecar && !is_init {
@@ -271,6 +272,22 @@ fn check_mounts(pod: &Draft, mounts: &[VolumeMount]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn check_message(container: &Container) -> Result<()> {
+    let field = "termination_message_path";
+    let path = container.termination_message_path.as_str();
+    if path == TERMINATION_LOG && container.image.is_empty() {
+        let problem = "can't be in /dev without an image: name a path below /run or /tmp";
+        return Err(Error::invalid(field, problem));
+    }
+    if !path.is_empty() && path != TERMINATION_LOG {
+        check_target(field, path)?;
+    }
+    match container.mounts.iter().any(|mount| mount.path == path) {
+        true => Err(Error::invalid(field, "is the path of a mount")),
+        false => Ok(()),
+    }
 }
 
 fn check_needs(container: &Container) -> Result<()> {

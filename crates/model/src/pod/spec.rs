@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::env::EnvVar;
 use super::probe::{Hook, Probe};
 use super::volume::{Source, Volume, VolumeMount};
+use crate::cell::TERMINATION_LOG;
 use crate::container;
 use crate::error::Error;
 use crate::name::Label;
@@ -182,9 +183,25 @@ pub struct Container {
     /// Empty: the image's, or SIGTERM.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub stop_signal: String,
+    /// The file that its program may leave a last word in. Empty: [`TERMINATION_LOG`] with an
+    /// image, otherwise none.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub termination_message_path: String,
+    /// Where it has failed and left none, the end of its log is the message.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub termination_message_from_log: bool,
 }
 
 impl Container {
+    /// Where its program may leave a last word; `None`: nowhere.
+    pub fn message_path(&self) -> Option<&str> {
+        match (self.termination_message_path.as_str(), self.image.as_str()) {
+            ("", "") => None,
+            ("", _) => Some(TERMINATION_LOG),
+            (path, _) => Some(path),
+        }
+    }
+
     /// The root that it has; `None`: the allowed folders of the node.
     pub fn root(&self) -> Option<container::Container> {
         if self.image.is_empty() {

@@ -98,6 +98,8 @@ pub struct ContainerStatus {
     pub next_start: Option<Timestamp>,
     /// Why it waits or was stopped, for people.
     pub message: String,
+    /// What the run of `last_exit` has left as its last word.
+    pub termination_message: String,
 }
 
 /// Where a container is.

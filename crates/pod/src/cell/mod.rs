@@ -6,6 +6,7 @@
 
 mod files;
 mod host;
+mod last_word;
 pub(crate) mod left;
 mod port;
 pub(crate) mod program;
@@ -209,6 +210,7 @@ impl CellSandbox {
 
     async fn start_now(&self, container: &Container, count: Count) -> Result<Program, Error> {
         let path = self.main(&container.name)?;
+        self.forget_word(container).await?;
         let spec = program::main_program(&self.spec(), container, &self.around())?;
         let started = self.run(path, marks(count, false)?, spec, WaitFor::Started);
         let started = started.await?;

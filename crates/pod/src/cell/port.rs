@@ -15,7 +15,7 @@ use model::pod::steps::Count;
 
 use super::{CellSandbox, GET, UPDATE_CELL, WAIT, program_of};
 use crate::kept::Kept;
-use crate::sandbox::{Program, Sandbox, Stream};
+use crate::sandbox::{Program, Ran, Sandbox, Stream};
 
 impl Sandbox for CellSandbox {
     fn class(&self) -> &'static str {
@@ -59,6 +59,18 @@ impl Sandbox for CellSandbox {
 
     fn ended<'a>(&'a self, container: &'a str, uid: Uid) -> BoxFuture<'a, Result<Exit, Error>> {
         Box::pin(self.ended_now(container, uid))
+    }
+
+    fn last_word<'a>(
+        &'a self,
+        container: &'a Container,
+        ran: &'a Ran,
+    ) -> BoxFuture<'a, String> {
+        Box::pin(self.last_word_now(container, ran))
+    }
+
+    fn told(&self, container: &str, restarts: u32) -> Option<String> {
+        self.volumes.kept_word(container, restarts)
     }
 
     fn stop<'a>(

@@ -7,6 +7,7 @@ use std::fs::{DirBuilder, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use model::cell::{Access, Mount};
 use model::error::{Error, Reason};
@@ -42,12 +43,16 @@ impl Owner {
         }
     }
 
-    fn ids(&self) -> (u32, u32) {
+    pub(super) fn label(&self) -> &str {
+        &self.label
+    }
+
+    pub(super) fn ids(&self) -> (u32, u32) {
         let group = self.group.unwrap_or(0);
         (self.root_id, self.root_id.saturating_add(group))
     }
 
-    fn give(&self, path: &Path, mode: u32) -> io::Result<()> {
+    pub(super) fn give(&self, path: &Path, mode: u32) -> io::Result<()> {
         let (uid, gid) = self.ids();
         chown(path, Some(uid), Some(gid))?;
         if !self.label.is_empty() {
@@ -81,8 +86,10 @@ impl Owner {
 /// The folders of one pod.
 #[derive(Clone, Debug)]
 pub(crate) struct Volumes {
-    folder: PathBuf,
-    owner: Owner,
+    pub(super) folder: PathBuf,
+    pub(super) owner: Owner,
+    /// Held while a folder is mounted that several containers want.
+    pub(super) making: Arc<std::sync::Mutex<()>>,
 }
 
 impl Volumes {
@@ -91,6 +98,7 @@ impl Volumes {
         Self {
             folder: pods.join(uid.to_string()),
             owner: Owner::new(root_id, spec.fs_group, &spec.selinux_file_label),
+            making: Arc::default(),
         }
     }
 
@@ -99,6 +107,7 @@ impl Volumes {
         Self {
             folder: pods.join(uid.to_string()),
             owner: Owner::new(0, None, ""),
+            making: Arc::default(),
         }
     }
 
@@ -186,6 +195,10 @@ impl Volumes {
                 Source::Host(host) => host::mount(host, mount)?,
             });
         }
+        if let Some(path) = container.message_path() {
+            let source = self.word(pod, &container.name)?;
+            mounts.push(plain(&source, path, Access::Own));
+        }
         let has_hosts = mounts.iter().any(|it| it.target == "/etc/hosts");
         // An image's is the runtime's to bring, with the pod's name and addresses.
         if !has_hosts && !pod.host_aliases.is_empty() && container.image.is_empty() {
@@ -271,7 +284,7 @@ fn hosts(spec: &PodSpec) -> String {
 }
 
 /// Whether it was made now.
-fn folder(path: &Path, mode: u32) -> io::Result<bool> {
+pub(super) fn folder(path: &Path, mode: u32) -> io::Result<bool> {
     match DirBuilder::new().mode(mode).create(path) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),

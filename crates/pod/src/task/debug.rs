@@ -12,7 +12,7 @@ use model::pod::status::{ContainerState, ContainerStatus};
 
 use super::{Answer, Event, Task, ended_words, said};
 use crate::kept::Kept;
-use crate::sandbox::Program;
+use crate::sandbox::{Program, Ran};
 
 /// How long one has to end by itself when its pod ends. It serves no client.
 const GRACE: Duration = Duration::from_secs(1);
@@ -26,6 +26,8 @@ pub(super) struct Added {
     /// Of its run, while that goes on.
     uid: Option<Uid>,
     exit: Option<Exit>,
+    /// The last word of its run.
+    word: String,
     message: String,
     stopping: bool,
     /// Who waits for its start.
@@ -35,9 +37,10 @@ pub(super) struct Added {
 impl Added {
     /// As an earlier daemon has left it. What it was about to start isn't started any more: its
     /// caller has got no answer.
-    pub(super) fn found(debug: &Debug, program: Option<Program>) -> Self {
+    pub(super) fn found(debug: &Debug, program: Option<Program>, word: Option<String>) -> Self {
         let mut added = Self::new(debug, None);
         added.state = ContainerState::Ended;
+        added.word = word.unwrap_or_default();
         if let Some(program) = program {
             added.begin(&program);
             added.exit = program.exit;
@@ -52,6 +55,7 @@ impl Added {
             state: ContainerState::Waiting,
             uid: None,
             exit: None,
+            word: String::new(),
             message: String::new(),
             stopping: false,
             waiter,
@@ -77,6 +81,7 @@ impl Added {
             last_exit: self.exit,
             next_start: None,
             message: self.message.clone(),
+            termination_message: self.word.clone(),
         }
     }
 }
@@ -153,18 +158,25 @@ impl Task {
         };
         let Some(uid) = added.uid else { return };
         let (sandbox, place) = (self.sandbox.clone(), added.place.clone());
+        let container = self.kept.debug.get(number).map(|it| it.container.clone());
         self.beside(async move {
             let exit = sandbox.ended(&place, uid).await;
             let exit = exit.unwrap_or_else(|_| Exit::unknown());
-            Some(Event::DebugEnded(number, uid, exit))
+            let ran = Ran::new(&place, uid, 0, exit);
+            let word = match &container {
+                Some(container) => sandbox.last_word(container, &ran).await,
+                None => String::new(),
+            };
+            Some(Event::DebugEnded(number, uid, exit, word))
         });
     }
 
-    pub(super) fn debug_ended(&mut self, number: usize, uid: Uid, exit: Exit) {
+    pub(super) fn debug_ended(&mut self, number: usize, uid: Uid, exit: Exit, word: String) {
         let added = self.debug.get_mut(number);
         if let Some(added) = added.filter(|added| added.uid == Some(uid)) {
             added.uid = None;
             added.exit = Some(exit);
+            added.word = word;
             added.state = ContainerState::Ended;
             let name = added.name.clone();
             self.notes.add(&name, ended_words(exit));

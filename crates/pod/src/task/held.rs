@@ -21,6 +21,10 @@ pub(super) struct Held {
     pub(super) since: Option<Timestamp>,
     /// Of the last run that has ended.
     pub(super) exit: Option<Exit>,
+    /// The last word of that run.
+    pub(super) word: String,
+    /// A run that has ended without a daemon: its last word wasn't looked for yet.
+    pub(super) unheard: Option<Uid>,
     /// Why it waits, isn't ready, or was stopped.
     pub(super) message: String,
     /// Why it was stopped last.
@@ -38,13 +42,20 @@ impl Drop for Watching {
 }
 
 impl Held {
-    /// As an earlier daemon has left it; absent where there was none.
-    pub(super) fn found(program: Option<Program>, kept: Option<&Ended>) -> Self {
+    /// As an earlier daemon has left it; absent where there was none. `told`: the last word that
+    /// was kept of a run.
+    pub(super) fn found(
+        program: Option<Program>,
+        kept: Option<&Ended>,
+        told: impl Fn(u32) -> Option<String>,
+    ) -> Self {
         let mut held = Self {
             seen: Seen::Absent,
             uid: None,
             since: None,
             exit: None,
+            word: String::new(),
+            unheard: None,
             message: String::new(),
             stopped_for: String::new(),
             watch: None,
@@ -52,12 +63,14 @@ impl Held {
         if let Some(kept) = kept {
             held.seen = Seen::Ended(kept.end());
             held.exit = kept.exit;
+            held.word = told(kept.restarts).unwrap_or_default();
         }
         let newer = |program: &Program| {
             kept.is_none_or(|kept| program.count.restarts > kept.restarts || program.exit.is_none())
         };
         if let Some(program) = program.filter(newer) {
             held.take(&program);
+            held.unheard = program.exit.map(|_| program.uid);
         }
         held
     }
@@ -118,6 +131,7 @@ impl Held {
             last_exit: self.exit,
             next_start,
             message: self.message.clone(),
+            termination_message: self.word.clone(),
         }
     }
 }

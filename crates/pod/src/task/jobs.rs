@@ -14,7 +14,7 @@ use super::held::Watching;
 use super::{Event, Task};
 use crate::ask;
 use crate::prober::Watch;
-use crate::sandbox::{Program, Sandbox};
+use crate::sandbox::{Program, Ran, Sandbox};
 
 /// What is left of the grace for the stop signal where a hook has used all of it, as in Kubernetes.
 const LAST: Duration = Duration::from_secs(2);
@@ -95,13 +95,32 @@ impl Task {
     }
 
     fn wait_for_end(&mut self, number: usize, uid: Uid, container: &Container) {
-        let (sandbox, name) = (self.sandbox.clone(), container.name.clone());
+        let (sandbox, container) = (self.sandbox.clone(), container.clone());
+        let restarts = self.held.get(number).map_or(0, |it| it.count().restarts);
         self.beside(async move {
-            let exit = sandbox.ended(&name, uid).await;
+            let exit = sandbox.ended(&container.name, uid).await;
             // A record that was removed says nothing any more.
             let exit = exit.unwrap_or_else(|_| model::exit::Exit::unknown());
-            Some(Event::Ended(number, uid, exit))
+            let ran = Ran::new(&container.name, uid, restarts, exit);
+            let word = sandbox.last_word(&container, &ran).await;
+            Some(Event::Ended(number, uid, exit, word))
         });
+    }
+
+    /// The last words of runs that ended without a daemon, before anything begins anew.
+    pub(super) async fn hear(&mut self) {
+        for number in 0..self.held.len() {
+            let Some(container) = self.container(number) else {
+                continue;
+            };
+            let Some(held) = self.held.get_mut(number) else {
+                continue;
+            };
+            if let (Some(uid), Some(exit)) = (held.unheard.take(), held.exit) {
+                let ran = Ran::new(&container.name, uid, held.count().restarts, exit);
+                held.word = self.sandbox.last_word(&container, &ran).await;
+            }
+        }
     }
 
     fn watch(&mut self, number: usize, uid: Uid, container: Container, started: bool) {

@@ -64,16 +64,16 @@ pub(crate) enum Event {
     Refused(usize, Count, Error),
     /// Its program was started, or could not be.
     Started(usize, Count, Result<Program, Error>),
-    /// A run has ended.
-    Ended(usize, Uid, Exit),
+    /// A run has ended; its last word.
+    Ended(usize, Uid, Exit, String),
     /// A run was found to be so.
     Found(usize, Uid, Finding),
     /// A stop could not be carried out.
     NotStopped(usize, Uid, Error),
     /// The program of a container that was added was started, or could not be.
     DebugStarted(usize, Result<Program, Error>),
-    /// It has ended.
-    DebugEnded(usize, Uid, Exit),
+    /// It has ended; its last word.
+    DebugEnded(usize, Uid, Exit, String),
     /// The sandbox is gone.
     Gone,
 }
@@ -136,11 +136,15 @@ impl Task {
         let (orders, inbox) = mpsc::channel(QUEUE);
         let held = kept.spec.all().map(|container| {
             let name = &container.name;
-            Held::found(sandbox.program(name), kept.ends.get(name))
+            let told = |run| sandbox.told(name, run);
+            Held::found(sandbox.program(name), kept.ends.get(name), told)
         });
         let held = held.collect();
         let debug = kept.debug.iter();
-        let debug = debug.map(|it| Added::found(it, sandbox.program(&it.place())));
+        let debug = debug.map(|it| {
+            let word = sandbox.told(&it.container.name, 0);
+            Added::found(it, sandbox.program(&it.place()), word)
+        });
         let debug = debug.collect();
         let (status, published) = watch::channel(first_status(&meta, &kept.spec, sandbox.class()));
         let handle = Handle {
@@ -181,6 +185,7 @@ impl Task {
             tracing::error!(pod = %self.meta.path, %error, "a pod can't be prepared");
             self.notes.add("", said(&error));
         }
+        self.hear().await;
         self.resume_debug();
         for number in 0..self.held.len() {
             self.resume(number);
@@ -280,6 +285,9 @@ impl Task {
             }
             Event::Started(number, count, Err(error)) => {
                 self.note(number, said(&error));
+                if let Some(held) = self.held.get_mut(number) {
+                    held.word.clear();
+                }
                 // As a program that fails at once: the restart policy says what comes of it.
                 self.ended(number, ended(count, None, None), error.to_string())
                     .await;
@@ -295,10 +303,13 @@ impl Task {
                 self.note(number, said(&error));
             }
             Event::DebugStarted(number, started) => self.debug_started(number, started),
-            Event::DebugEnded(number, uid, exit) => self.debug_ended(number, uid, exit),
-            Event::Ended(number, uid, exit) => {
-                let held = self.held.get(number).filter(|held| held.uid == Some(uid));
-                if let Some(held) = held {
+            Event::DebugEnded(number, uid, exit, word) => {
+                self.debug_ended(number, uid, exit, word);
+            }
+            Event::Ended(number, uid, exit, word) => {
+                let held = self.held.get_mut(number);
+                if let Some(held) = held.filter(|held| held.uid == Some(uid)) {
+                    held.word = word;
                     let end = ended(held.count(), Some(exit), held.since);
                     let message = held.message.clone();
                     self.ended(number, end, message).await;

@@ -50,6 +50,8 @@ pub(super) fn container(message: wire::Container) -> Result<Container> {
         unconfined: message.unconfined,
         apparmor_profile: message.apparmor_profile,
         selinux_label: message.selinux_label,
+        termination_message_path: message.termination_message_path,
+        termination_message_from_log: message.termination_message_from_log,
     })
 }
 
@@ -190,6 +192,8 @@ pub(super) fn to_container(container: &Container) -> wire::Container {
         unconfined: container.unconfined,
         apparmor_profile: container.apparmor_profile.clone(),
         selinux_label: container.selinux_label.clone(),
+        termination_message_path: container.termination_message_path.clone(),
+        termination_message_from_log: container.termination_message_from_log,
     }
 }
 

@@ -82,5 +82,6 @@ fn to_container(container: &ContainerStatus) -> wire::ContainerStatus {
         last_exit: container.last_exit.as_ref().map(to_exit),
         next_start: container.next_start.map(to_timestamp),
         message: container.message.clone(),
+        termination_message: container.termination_message.clone(),
     }
 }

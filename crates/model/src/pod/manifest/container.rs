@@ -76,11 +76,24 @@ pub(super) fn container(
         lifecycle.end();
     }
     security(&mut fields, pods, &mut container);
-    fields.only("terminationMessagePath", &["/dev/termination-log"]);
-    fields.only("terminationMessagePolicy", &["File"]);
+    message(&mut fields, &mut container);
     fields.only("stdinOnce", &["false"]);
     fields.end();
     container
+}
+
+fn message(fields: &mut Fields<'_>, container: &mut Container) {
+    container.termination_message_path = fields.text("terminationMessagePath");
+    container.termination_message_from_log = match fields.text("terminationMessagePolicy").as_str()
+    {
+        "" | "File" => false,
+        "FallbackToLogsOnError" => true,
+        _ => {
+            let words = "must be File or FallbackToLogsOnError";
+            fields.refuse("terminationMessagePolicy", words);
+            false
+        }
+    };
 }
 
 fn security(fields: &mut Fields<'_>, pods: &Security, container: &mut Container) {

@@ -227,3 +227,23 @@ fn a_network_is_taken_with_its_names_and_ports() {
     assert!(host[0].draft.host_network && host[0].draft.network.ports.is_empty());
     PodSpec::try_from(host[0].draft.clone()).unwrap();
 }
+
+#[test]
+fn a_last_word_is_taken_with_its_path_and_where_else_it_is_looked_for() {
+    let of = |policy: &str| {
+        json!({"containers": [{"name": "a", "image": "x",
+            "terminationMessagePath": "/run/word", "terminationMessagePolicy": policy}]})
+    };
+    let taken = read(vec![pod(of("FallbackToLogsOnError"))]).unwrap();
+    let mut app = taken[0].draft.containers[0].clone();
+    assert_eq!(app.message_path(), Some("/run/word"));
+    assert!(app.termination_message_from_log);
+    assert_eq!(
+        paths(vec![pod(of("Always"))]),
+        ["spec.containers[0].terminationMessagePolicy"]
+    );
+    app.termination_message_path.clear();
+    assert_eq!(app.message_path(), Some("/dev/termination-log"));
+    app.image.clear();
+    assert_eq!(app.message_path(), None);
+}
