@@ -225,6 +225,62 @@ async fn files_change_together_while_a_pod_runs_and_parts_stay_as_they_were() {
     node.stop();
 }
 
+/// A folder of the node, with the owner that a pod acts as.
+fn owned(path: &std::path::Path, owner_uid: u32) -> Option<Source> {
+    Some(Source::Host(wire::HostVolume {
+        path: path.display().to_string(),
+        r#type: wire::host_volume::Type::Folder.into(),
+        owner_uid: Some(owner_uid),
+        ..Default::default()
+    }))
+}
+
+#[tokio::test]
+async fn a_folder_of_the_node_is_written_as_the_owner_that_an_administrator_names() {
+    let Some(node) = TestNode::start() else {
+        return;
+    };
+    let administrator = node.administrator().await;
+    let ann = administrator.introduce_administrator(&node, "ann").await;
+    let mia = administrator.introduce(&node, "acme", "mia", None).await;
+    let folder = node.folder().join("owned");
+    std::fs::create_dir_all(folder.join("part")).unwrap();
+    for path in [&folder, &folder.join("part")] {
+        std::os::unix::fs::chown(path, Some(1234), Some(1234)).unwrap();
+    }
+    // No program of the pod gives a file of the node a set-id bit, whatever it may do there.
+    let writes = "echo word > /mnt/a && echo word > /srv/part/b || exit 1
+        [ $(stat -c %u /mnt/a) = 0 ] && cp /bin/busybox /mnt/c || exit 2
+        ! chmod 4755 /mnt/c && ! touch /srv/read/d";
+    let mut app = container("app", writes);
+    app.add_capabilities = vec!["ALL".to_owned()];
+    for (path, sub_path, read_only) in [("/srv/part", "part", false), ("/srv/read", "", true)] {
+        app.mounts.push(wire::VolumeMount {
+            volume: "shared".to_owned(),
+            path: path.to_owned(),
+            sub_path: sub_path.to_owned(),
+            read_only,
+        });
+    }
+    let mut pod = spec(vec![app]);
+    pod.volumes[0].source = owned(&folder, 1234);
+    let refused = run(&mia, "web", pod.clone(), WaitFor::Ended).await;
+    let refused = from_status(&refused.unwrap_err());
+    assert_eq!(refused.reason, Some(Reason::PermissionDenied));
+    let status = run(&ann, "web", pod, WaitFor::Ended).await.unwrap();
+    let said = logs(&ann, "web").await;
+    assert_eq!(status.phase(), Phase::Succeeded, "{said} {status:#?}");
+    for path in ["a", "part/b", "c"] {
+        use std::os::unix::fs::MetadataExt;
+        let of = std::fs::metadata(folder.join(path)).unwrap();
+        assert_eq!((of.uid(), of.gid()), (1234, 1234), "{path}");
+        assert_eq!(of.mode() & 0o6000, 0, "{path}");
+    }
+    remove(&ann, "web", false).await.unwrap();
+    assert_clean(&node);
+    node.stop();
+}
+
 #[tokio::test]
 async fn folders_of_the_node_and_volumes_on_its_disk_are_made_where_asked_for() {
     let Some(node) = TestNode::start() else {

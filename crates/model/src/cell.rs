@@ -472,15 +472,7 @@ fn check_sharing(draft: &Draft) -> Result<()> {
             "has no meaning where the parent's user namespace is shared",
         );
     }
-    let write = draft.mounts.iter().position(|g| g.access == Access::Write);
-    match write {
-        Some(i) if shares(Namespace::User) => Err(Error::invalid(
-            format!("mounts[{i}].access"),
-            "a writable mount needs a cell with its own user namespace; this cell shares \
-             its parent's",
-        )),
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
 /// A light cell is a group and a record: what would need a namespace of its own it can't have.

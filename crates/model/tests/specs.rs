@@ -262,12 +262,6 @@ fn sharing_excludes_what_would_reach_the_parent() {
     let mut draft = sharing(Namespace::User);
     draft.id_range = Some(10);
     assert_eq!(refused(draft), "id_range");
-    let mut draft = sharing(Namespace::User);
-    draft.mounts = vec![Mount {
-        owner_uid: Some(33),
-        ..mount("/srv", Access::Write)
-    }];
-    assert_eq!(refused(draft), "mounts[0].access");
     let all = cell::Draft {
         share: Namespace::ALL.into(),
         ..Default::default()

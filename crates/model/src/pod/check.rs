@@ -139,12 +139,16 @@ fn check_host(host: &Host) -> Result<()> {
             return Err(Error::invalid(field, "must be below 4294967295"));
         }
     }
-    match host.owner_uid.is_some() || host.owner_gid.is_some() {
-        true => Err(Error::invalid(
-            "owner_uid",
-            "can't be given yet: a folder of the node is read-only in a pod",
-        )),
-        false => Ok(()),
+    match (host.owner_uid, host.owner_gid) {
+        (None, Some(_)) => {
+            let problem = "has a meaning only with owner_uid";
+            Err(Error::invalid("owner_gid", problem))
+        }
+        (Some(_), _) if host.path == "/" => {
+            let problem = "must not be given for '/', which can't be written from a pod";
+            Err(Error::invalid("owner_uid", problem))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -466,7 +470,21 @@ mod tests {
 
     #[test]
     fn volumes_that_cant_be_are_refused_by_the_fields_path() {
-        let cases: [(&str, Change); 4] = [
+        let cases: [(&str, Change); 6] = [
+            ("volumes[0].host.owner_gid", |pod| {
+                pod.volumes[0].source = Source::Host(Host {
+                    path: "/srv".into(),
+                    owner_gid: Some(1),
+                    ..Host::default()
+                });
+            }),
+            ("volumes[0].host.owner_uid", |pod| {
+                pod.volumes[0].source = Source::Host(Host {
+                    path: "/".into(),
+                    owner_uid: Some(1),
+                    ..Host::default()
+                });
+            }),
             ("fs_group", |pod| pod.fs_group = Some(DEFAULT_ID_RANGE)),
             ("volumes[0].empty.size_bytes", |pod| {
                 let (medium, size_bytes) = (Medium::Disk, Some(1 << 20));

@@ -119,13 +119,22 @@ pub(super) fn seals(spec: &CellSpec) -> bool {
     spec.container.is_some() && !writes
 }
 
-/// Refuses a writable mount of the node in a container's nested cell: what runs in the container
-/// may set set-id bits, and the ids of the nested cell are among its own.
+/// Refuses a writable mount of the node where something that has the cell's ids may set set-id
+/// bits: in a container's nested cell, whose ids are among the container's, and in one that shares
+/// the ids of a cell whose programs no filter keeps from it.
 pub(crate) fn check_writes(index: &Index, key: &Key, spec: &CellSpec) -> Result<(), Error> {
     let writes = |mount: &Mount| mount.access == Access::Write;
     let Some(at) = spec.mounts.iter().position(writes) else {
         return Ok(());
     };
+    if !has_filtered_ids(index, key, spec) {
+        let problem = "a writable mount needs a cell with its own user namespace; this cell shares \
+                       its parent's";
+        return Err(Error::invalid(
+            format!("cell.spec.mounts[{at}].access"),
+            problem,
+        ));
+    }
     let mut around = std::iter::successors(key.parent(), Key::parent);
     let container = around.find(|key| match index.at(key).as_deref() {
         Some(Object::Cell(cell)) => cell.spec.container.is_some(),
@@ -142,6 +151,26 @@ pub(crate) fn check_writes(index: &Index, key: &Key, spec: &CellSpec) -> Result<
             )
         }
     }
+}
+
+/// Whether the ids of a cell are its own, or shared with cells alone in which a filter keeps
+/// programs from setting set-id bits: those are no containers, which the caller looks for, and have
+/// the node's files by a template, not by the node's own mounts. So it is in a pod.
+fn has_filtered_ids(index: &Index, key: &Key, spec: &CellSpec) -> bool {
+    let (mut at, mut spec) = (key.clone(), spec.clone());
+    while spec.shares(Namespace::User) {
+        let Some(around) = at.parent() else {
+            return false;
+        };
+        match index.at(&around).as_deref() {
+            Some(Object::Cell(cell)) if !cell.spec.shares(Namespace::Mount) => {
+                spec = cell.spec.clone();
+            }
+            _ => return false,
+        }
+        at = around;
+    }
+    true
 }
 
 fn spec_of(cell: &Cell, key: Key) -> Option<(Key, CellSpec)> {

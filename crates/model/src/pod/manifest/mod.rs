@@ -5,6 +5,7 @@
 
 mod container;
 mod network;
+mod owner;
 mod probe;
 pub(crate) mod quantity;
 pub(crate) mod reader;
@@ -151,7 +152,7 @@ pub(crate) fn texts_of(
     let mut fields = Fields::of(document, "", problems);
     fields.known(&["apiVersion", "kind", "type"]);
     let immutable = fields.flag("immutable").unwrap_or(false);
-    let (name, _, _) = metadata(&mut fields);
+    let name = metadata(&mut fields).name;
     let mut texts = BTreeMap::new();
     if secret {
         for (key, text) in fields.texts("data") {
@@ -168,24 +169,39 @@ pub(crate) fn texts_of(
     (name, texts, immutable)
 }
 
-pub(crate) fn metadata(fields: &mut Fields<'_>) -> (String, String, BTreeMap<String, String>) {
+/// What a document says of itself.
+#[derive(Default)]
+pub(crate) struct Metadata {
+    pub(crate) name: String,
+    pub(crate) namespace: String,
+    pub(crate) labels: BTreeMap<String, String>,
+    /// Notes for other programs; a pod may read its own, and some say what our pods have besides.
+    pub(crate) annotations: BTreeMap<String, String>,
+}
+
+pub(crate) fn metadata(fields: &mut Fields<'_>) -> Metadata {
     let Some(mut meta) = fields.object("metadata") else {
         fields.refuse("metadata.name", "Required value");
-        return Default::default();
+        return Metadata::default();
     };
     let name = meta.text("name");
     if name.is_empty() {
         meta.refuse("name", "Required value");
     }
-    // What an API server writes, and notes for other programs.
-    meta.known(&["annotations", "creationTimestamp", "uid", "resourceVersion"]);
+    // What an API server writes.
+    meta.known(&["creationTimestamp", "uid", "resourceVersion"]);
     meta.known(&[
         "generation",
         "managedFields",
         "ownerReferences",
         "generateName",
     ]);
-    let found = (name, meta.text("namespace"), meta.texts("labels"));
+    let found = Metadata {
+        name,
+        namespace: meta.text("namespace"),
+        labels: meta.texts("labels"),
+        annotations: meta.texts("annotations"),
+    };
     meta.end();
     found
 }
@@ -196,9 +212,9 @@ fn pod(document: Value, beside: &Beside, problems: &mut Problems) -> Manifest {
     if fields.text("apiVersion") != "v1" {
         fields.refuse("apiVersion", "must be v1");
     }
-    let (name, namespace, labels) = metadata(&mut fields);
+    let meta = metadata(&mut fields);
     let draft = match fields.object("spec") {
-        Some(spec) => self::spec(spec, beside),
+        Some(spec) => self::spec(spec, beside, &meta.annotations),
         None => {
             fields.refuse("spec", "Required value");
             Draft::default()
@@ -206,14 +222,18 @@ fn pod(document: Value, beside: &Beside, problems: &mut Problems) -> Manifest {
     };
     fields.end();
     Manifest {
-        name,
-        namespace,
-        labels,
+        name: meta.name,
+        namespace: meta.namespace,
+        labels: meta.labels,
         draft,
     }
 }
 
-pub(crate) fn spec(mut fields: Fields<'_>, beside: &Beside) -> Draft {
+pub(crate) fn spec(
+    mut fields: Fields<'_>,
+    beside: &Beside,
+    annotations: &BTreeMap<String, String>,
+) -> Draft {
     let restart = match fields.text("restartPolicy").as_str() {
         "" | "Always" => Restart::Always,
         "OnFailure" => Restart::OnFailure,
@@ -251,6 +271,7 @@ pub(crate) fn spec(mut fields: Fields<'_>, beside: &Beside) -> Draft {
         container::container(it, beside, &pods, false, &mut ports)
     });
     selinux::label_files(&mut draft);
+    owner::owners(&mut fields, &mut draft, annotations);
     // In the node's network a container's ports are the node's already.
     if !draft.host_network {
         draft.network.ports = ports;

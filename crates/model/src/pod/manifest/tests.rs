@@ -247,3 +247,32 @@ fn a_last_word_is_taken_with_its_path_and_where_else_it_is_looked_for() {
     app.image.clear();
     assert_eq!(app.message_path(), None);
 }
+
+#[test]
+fn a_folder_of_the_node_is_read_only_in_words_or_has_an_owner() {
+    let mount = |name: &str, read_only: bool| json!({"name": name, "mountPath": format!("/{name}"), "readOnly": read_only});
+    let mut document = pod(json!({
+        "containers": [{"name": "a", "image": "x",
+            "volumeMounts": [mount("own", false), mount("read", true), mount("host", false)]}],
+        "volumes": [{"name": "own", "emptyDir": {}},
+            {"name": "read", "hostPath": {"path": "/srv/read"}},
+            {"name": "host", "hostPath": {"path": "/srv/host"}}]}));
+    let silent = "spec.containers[0].volumeMounts[2].readOnly";
+    assert_eq!(paths(vec![document.clone()]), [silent]);
+    let mut with = |annotations: Value| {
+        document["metadata"]["annotations"] = annotations;
+        read(vec![document.clone()])
+    };
+    let owner = with(json!({"pod.aurae/owner.host": "1000:33", "other": "x"})).unwrap();
+    let Source::Host(host) = &owner[0].draft.volumes[2].source else {
+        panic!("{owner:?}");
+    };
+    assert_eq!((host.owner_uid, host.owner_gid), (Some(1000), Some(33)));
+    PodSpec::try_from(owner[0].draft.clone()).unwrap();
+    for annotation in ["pod.aurae/owner.own", "pod.aurae/owner.none"] {
+        let problems = with(json!({annotation: "1"})).unwrap_err();
+        assert_eq!(problems[0].path, "spec.volumes", "{problems:?}");
+    }
+    let problems = with(json!({"pod.aurae/owner.host": "root"})).unwrap_err();
+    assert!(problems[0].words.contains("UID:GID"), "{problems:?}");
+}

@@ -217,9 +217,10 @@ fn schedule(document: Value, kind: &str, problems: &mut Problems) -> Option<Read
     let beside = Beside::giving();
     let mut fields = Fields::of(document, "", problems);
     fields.known(&["apiVersion", "kind", "status"]);
-    let (name, namespace, labels) = crate::pod::manifest::metadata(&mut fields);
+    let meta = crate::pod::manifest::metadata(&mut fields);
+    let (name, namespace) = (meta.name.clone(), meta.namespace.clone());
     let mut draft = match fields.object("spec") {
-        Some(spec) => workload::of(kind, spec, labels, &beside),
+        Some(spec) => workload::of(kind, spec, meta, &beside),
         None => {
             fields.refuse("spec", "Required value");
             None

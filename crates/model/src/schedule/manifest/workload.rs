@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::label::Labels;
 use crate::pod::manifest::reader::Fields;
-use crate::pod::manifest::{Beside, metadata};
+use crate::pod::manifest::{Beside, Metadata, metadata};
 use crate::pod::spec::{self as pod, PodSpec};
 use crate::schedule::many::{Amount, Job, Replicas};
 use crate::schedule::spec::{Backoff, Draft, Missed, Overlap, Restart, When, Work};
@@ -32,11 +32,11 @@ struct Template {
 pub(super) fn of(
     kind: &str,
     mut fields: Fields<'_>,
-    labels: Texts,
+    meta: Metadata,
     beside: &Beside,
 ) -> Option<Draft> {
     let draft = match kind {
-        "Pod" => return pod_draft(fields, labels, beside),
+        "Pod" => return pod_draft(fields, meta, beside),
         "Deployment" => deployment(&mut fields, beside),
         "DaemonSet" => daemon_set(&mut fields, beside),
         "Job" => job(&mut fields, beside),
@@ -46,8 +46,8 @@ pub(super) fn of(
     draft
 }
 
-fn pod_draft(fields: Fields<'_>, labels: Texts, beside: &Beside) -> Option<Draft> {
-    let template = pod_spec(fields, labels, beside)?;
+fn pod_draft(fields: Fields<'_>, meta: Metadata, beside: &Beside) -> Option<Draft> {
+    let template = pod_spec(fields, meta, beside)?;
     let restart = match template.pod.restart {
         pod::Restart::Always => Restart::Always,
         pod::Restart::OnFailure => Restart::OnFailure,
@@ -68,8 +68,8 @@ fn template(
         fields.refuse("template", "Required value");
         return None;
     };
-    let labels = match template.take("metadata") {
-        None => Texts::new(),
+    let meta = match template.take("metadata") {
+        None => Metadata::default(),
         // A template needs no name.
         Some(Value::Object(mut map)) => {
             map.insert("name".to_owned(), Value::String("template".to_owned()));
@@ -81,17 +81,17 @@ fn template(
                         .collect(),
                 ),
             );
-            let (_, _, labels) = metadata(&mut with);
+            let meta = metadata(&mut with);
             with.end();
-            labels
+            meta
         }
         Some(_) => {
             template.refuse("metadata", "must be an object");
-            Texts::new()
+            Metadata::default()
         }
     };
     let read = match template.object("spec") {
-        Some(spec) => pod_spec(spec, labels, beside),
+        Some(spec) => pod_spec(spec, meta, beside),
         None => {
             template.refuse("spec", "Required value");
             None
@@ -112,12 +112,12 @@ fn template(
     read
 }
 
-fn pod_spec(mut fields: Fields<'_>, labels: Texts, beside: &Beside) -> Option<Template> {
+fn pod_spec(mut fields: Fields<'_>, meta: Metadata, beside: &Beside) -> Option<Template> {
     let (node, node_labels) = (fields.text("nodeName"), fields.texts("nodeSelector"));
     required(&mut fields);
-    let pod = crate::pod::manifest::spec(fields, beside);
+    let pod = crate::pod::manifest::spec(fields, beside, &meta.annotations);
     Some(Template {
-        labels,
+        labels: meta.labels,
         pod,
         node,
         node_labels,
