@@ -202,9 +202,18 @@ fn check_program(container: &Container) -> Result<()> {
             let problem = "must name a program, where there is no image";
             return Err(Error::invalid("entrypoint", problem));
         }
+        if container.root_bytes.is_some() {
+            return Err(Error::invalid(
+                "root_bytes",
+                "has a meaning only with an image",
+            ));
+        }
         if container.pull != super::spec::Pull::Usual {
             return Err(Error::invalid("pull", "has a meaning only with an image"));
         }
+    }
+    if let Some(root) = container.root() {
+        root.check()?;
     }
     // The rules for executables, with the names that both have.
     let program = executable::Draft {
@@ -397,8 +406,18 @@ mod tests {
 
     #[test]
     fn what_cant_be_is_refused_by_the_fields_path() {
-        let cases: [(&str, Change); 17] = [
+        let cases: [(&str, Change); 20] = [
             ("containers", |pod| pod.containers.clear()),
+            ("containers[0].root_bytes", |pod| {
+                pod.containers[0].root_bytes = Some(1 << 20);
+            }),
+            ("containers[0].root_bytes", |pod| {
+                pod.containers[0].image = "nginx".into();
+                pod.containers[0].root_bytes = Some(1);
+            }),
+            ("containers[0].termination_message_path", |pod| {
+                pod.containers[0].termination_message_path = "/dev/termination-log".into();
+            }),
             ("containers", |pod| {
                 pod.containers = vec![Container::default(); 40]
             }),

@@ -156,6 +156,9 @@ pub struct Container {
     /// Its root can't be written.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub read_only: bool,
+    /// What may be written to its root, in bytes. `None`: a container's default.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub root_bytes: Option<u64>,
     /// Added to the default ones.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub add_capabilities: Vec<String>,
@@ -221,6 +224,7 @@ impl Container {
             image: self.image.clone(),
             pull,
             read_only: self.read_only,
+            root_bytes: self.root_bytes,
             ..container::Container::default()
         })
     }

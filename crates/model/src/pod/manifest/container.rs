@@ -52,6 +52,7 @@ pub(super) fn container(
             false
         }
     };
+    let (needs, root_bytes) = needs(&mut fields);
     let mut container = Container {
         name,
         image: fields.text("image"),
@@ -60,7 +61,7 @@ pub(super) fn container(
         args: fields.list("args"),
         cwd: fields.text("workingDir"),
         mounts: fields.each("volumeMounts", mount),
-        needs: needs(&mut fields),
+        needs,
         startup: probe(&mut fields, "startupProbe", &ports),
         liveness: probe(&mut fields, "livenessProbe", &ports),
         readiness: probe(&mut fields, "readinessProbe", &ports),
@@ -76,6 +77,8 @@ pub(super) fn container(
         lifecycle.end();
     }
     security(&mut fields, pods, &mut container);
+    // A root that can't be written holds nothing.
+    container.root_bytes = root_bytes.filter(|_| !container.read_only);
     message(&mut fields, &mut container);
     fields.only("stdinOnce", &["false"]);
     fields.end();
@@ -174,30 +177,34 @@ fn mount(mut fields: Fields<'_>) -> VolumeMount {
     mount
 }
 
-fn needs(fields: &mut Fields<'_>) -> Needs {
+/// What it asks of the node, and what its root may hold.
+fn needs(fields: &mut Fields<'_>) -> (Needs, Option<u64>) {
     let Some(mut given) = fields.object("resources") else {
-        return Needs::default();
+        return Default::default();
     };
     let mut pair = |field: &str| {
         let Some(mut fields) = given.object(field) else {
-            return (None, None);
+            return (None, None, None);
         };
         let found = (
             quantity(&mut fields, "cpu", quantity::thousandths),
             quantity(&mut fields, "memory", quantity::whole),
+            quantity(&mut fields, "ephemeral-storage", quantity::whole),
         );
         fields.end();
         found
     };
-    let (cpu_request_millis, memory_request_bytes) = pair("requests");
-    let (cpu_limit_millis, memory_limit_bytes) = pair("limits");
+    // A request of storage is for a cluster's scheduler.
+    let (cpu_request_millis, memory_request_bytes, _) = pair("requests");
+    let (cpu_limit_millis, memory_limit_bytes, root_bytes) = pair("limits");
     given.end();
-    Needs {
+    let needs = Needs {
         cpu_request_millis,
         cpu_limit_millis,
         memory_request_bytes,
         memory_limit_bytes,
-    }
+    };
+    (needs, root_bytes)
 }
 
 pub(super) fn quantity(

@@ -39,7 +39,7 @@ fn a_pod_with_what_it_names_becomes_one_of_ours() {
                 {"name": "A", "valueFrom":
                     {"configMapKeyRef": {"name": "settings", "key": "a.conf"}}}],
             "envFrom": [{"secretRef": {"name": "keys"}, "prefix": "K_"}],
-            "resources": {"requests": {"cpu": "250m"}, "limits": {"cpu": 1, "memory": "64Mi"}},
+            "resources": {"requests": {"cpu": "250m"}, "limits": {"cpu": 1, "memory": "64Mi", "ephemeral-storage": "8Mi"}},
             "livenessProbe": {"httpGet": {"path": "/live", "port": "http"}, "periodSeconds": 3},
             "securityContext": {"runAsUser": 33, "allowPrivilegeEscalation": false,
                 "capabilities": {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]}},
@@ -55,6 +55,7 @@ fn a_pod_with_what_it_names_becomes_one_of_ours() {
     assert_eq!(app.needs.cpu_request_millis, Some(250));
     assert_eq!(app.needs.cpu_limit_millis, Some(1000));
     assert_eq!(app.needs.memory_limit_bytes, Some(64 << 20));
+    assert_eq!(app.root_bytes, Some(8 << 20));
     let Some(Ask::Http(http)) = app.liveness.as_ref().map(|it| it.ask.clone()) else {
         panic!("{app:?}");
     };
