@@ -7,10 +7,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use identity::permit::Permit;
 use model::cell::CellSpec;
 use model::container::Defaults;
 use model::error::{Error, Reason};
 use model::name::{Tenant, Uid};
+use model::object::ObjectRef;
 use model::status::Object;
 use serde::{Deserialize, Serialize};
 
@@ -91,6 +93,25 @@ impl Runtime {
         for cell in self.shared.index.living_cells() {
             self.shared.hold_again(cell).await;
         }
+    }
+}
+
+impl Runtime {
+    /// The user that the image of a container says; empty: none.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, or where the image can't be read.
+    pub async fn image_user(&self, permit: Permit, target: &ObjectRef) -> Result<String, Error> {
+        permit.demand_tenant(&target.tenant)?;
+        let object = self.shared.index.get(target)?;
+        let (Object::Cell(cell), Some(images)) = (&*object, self.shared.images.images.get()) else {
+            return Ok(String::new());
+        };
+        if cell.image_digest.is_empty() {
+            return Ok(String::new());
+        }
+        let root = images.root(&target.tenant, &cell.image_digest).await?;
+        Ok(root.defaults.user)
     }
 }
 

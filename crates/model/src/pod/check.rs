@@ -172,6 +172,7 @@ fn check_container(pod: &Draft, container: &Container, is_init: bool) -> Result<
     super::env::expand(container, &super::env::Facts::default())?;
     check_mounts(pod, &container.mounts)?;
     check_message(container)?;
+    super::user::check(pod, container)?;
     check_needs(container)?;
     check_probes(container)?;
     if container.sidecar && !is_init {

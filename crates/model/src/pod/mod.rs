@@ -20,6 +20,7 @@ pub mod spec;
 pub mod status;
 pub mod steps;
 pub mod update;
+pub mod user;
 pub mod verdict;
 pub mod volume;
 

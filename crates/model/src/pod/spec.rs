@@ -159,6 +159,9 @@ pub struct Container {
     /// What may be written to its root, in bytes. `None`: a container's default.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub root_bytes: Option<u64>,
+    /// Its user must not be root: where neither it nor the pod names one, the image's.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub non_root: bool,
     /// Added to the default ones.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub add_capabilities: Vec<String>,
@@ -196,6 +199,12 @@ pub struct Container {
 }
 
 impl Container {
+    /// The user that it names, or its pod; `None`: its image's.
+    pub fn named_user<'a>(&'a self, pod: &'a Draft) -> Option<&'a str> {
+        let named = [&self.user, &pod.user].into_iter().map(String::as_str);
+        named.into_iter().find(|user| !user.is_empty())
+    }
+
     /// Where its program may leave a last word; `None`: nowhere.
     pub fn message_path(&self) -> Option<&str> {
         match (self.termination_message_path.as_str(), self.image.as_str()) {

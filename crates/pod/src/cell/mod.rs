@@ -27,6 +27,7 @@ use model::object::{Kind, ObjectRef};
 use model::pod::debug::{ASK, Debug, MAIN};
 use model::pod::spec::{Container, PodSpec};
 use model::pod::steps::Count;
+use model::pod::user;
 use model::request::{Remove, RunCell, RunExecutable, Stop, UpdateExecutable, WaitFor};
 use model::status::{ExecutableStatus, Object};
 use runtime::Runtime;
@@ -202,6 +203,7 @@ impl CellSandbox {
             let spec = program::container_cell(&self.spec(), container, mounts, sees)?;
             self.run_cell(path, spec).await?;
         }
+        self.check_user(container, &place).await?;
         let spec = program::debug_program(&self.spec(), container, &self.around(), sees)?;
         let labels = marks(Count::default(), false)?;
         let started = self.run(self.main(&place)?, labels, spec, WaitFor::Started);
@@ -210,11 +212,24 @@ impl CellSandbox {
 
     async fn start_now(&self, container: &Container, count: Count) -> Result<Program, Error> {
         let path = self.main(&container.name)?;
+        self.check_user(container, &container.name).await?;
         self.forget_word(container).await?;
         let spec = program::main_program(&self.spec(), container, &self.around())?;
         let started = self.run(path, marks(count, false)?, spec, WaitFor::Started);
         let started = started.await?;
         program_of(&started).ok_or_else(|| Error::internal("a program that is none was started"))
+    }
+
+    /// One that must not be root is looked at again where its image says the user.
+    async fn check_user(&self, container: &Container, place: &str) -> Result<(), Error> {
+        if !container.non_root || container.named_user(&self.spec()).is_some() {
+            return Ok(());
+        }
+        let path = self.container(place)?;
+        let permit = self.permit(GET, &path)?;
+        let target = self.target(path, None, Kind::Cell);
+        let user = self.runtime.image_user(permit, &target).await?;
+        user::check_image(&user).map_err(|e| e.field("pod.spec.containers.non_root"))
     }
 
     async fn run(

@@ -120,13 +120,10 @@ fn security(fields: &mut Fields<'_>, pods: &Security, container: &mut Container)
         "" => &pods.user,
         own => own,
     };
-    // What user an image names isn't known here.
-    let root = matches!(user, "" | "0");
-    if given.flag("runAsNonRoot").unwrap_or(pods.non_root) && root {
-        given.refuse(
-            "runAsNonRoot",
-            "needs a runAsUser other than 0, here or of the pod",
-        );
+    // What user an image names is known when the container starts.
+    container.non_root = given.flag("runAsNonRoot").unwrap_or(pods.non_root);
+    if container.non_root && user == "0" {
+        given.refuse("runAsNonRoot", "is said of a container whose user is 0");
     }
     given.only("privileged", &["false"]);
     given.only("procMount", &["Default"]);
