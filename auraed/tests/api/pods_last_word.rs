@@ -36,6 +36,7 @@ async fn a_last_word_is_of_the_file_or_of_the_log_and_bounded_whatever_a_contain
     of_image.image = IMAGE.to_owned();
     of_image.read_only = true;
     of_image.user = "1000".to_owned();
+    of_image.cwd = "/data".to_owned();
     of_image.mounts.clear();
     let status = run(&ann, "image", spec(vec![of_image]), WaitFor::Ended).await;
     let status = status.unwrap();
