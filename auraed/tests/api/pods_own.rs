@@ -3,11 +3,12 @@
 //! size of a root, users that are not root, processes, facts, probes.
 
 use api::pod::v0 as wire;
+use api::pod::v0::container_status::State;
 use wire::{Phase, WaitFor};
 
 use crate::node::TestNode;
 use crate::pods::{
-    IMAGE, assert_clean, busybox, container, people, remove, run, spec,
+    IMAGE, assert_clean, busybox, container, logs, people, remove, run, spec, until,
 };
 
 fn of_image(name: &str, script: &str) -> wire::Container {
@@ -50,6 +51,55 @@ async fn a_root_has_its_size_and_a_container_that_must_not_be_root_isnt() {
     );
     for path in ["small", "user", "root"] {
         remove(&ann, path, false).await.unwrap();
+    }
+    assert_clean(&node);
+    node.stop();
+}
+
+#[tokio::test]
+async fn containers_see_each_others_processes_where_the_pod_shares_them() {
+    let Some(mut node) = TestNode::start() else {
+        return;
+    };
+    let (_, ann) = people(&node).await;
+    crate::images::import(&ann, &busybox()).await.unwrap();
+    let look = "export PATH=/bin; busybox test $$ != 1 || exit 8
+        until busybox ps | busybox grep -q '[s]leep 43211'; do busybox sleep 0.1; done
+        busybox ps | busybox grep -q 43212 && exit 7
+        busybox killall sleep; echo seen; exec busybox sleep 43213";
+    let sleeps = "export PATH=/bin; exec busybox sleep 43211";
+    let pod = wire::PodSpec {
+        share_processes: true,
+        restart_policy: wire::RestartPolicy::Never.into(),
+        ..spec(vec![of_image("look", look), of_image("sleeps", sleeps)])
+    };
+    // Another pod's are its own.
+    let other = spec(vec![container("app", "exec sleep 43212")]);
+    run(&ann, "other", other, WaitFor::Ready).await.unwrap();
+    run(&ann, "web", pod, WaitFor::Created).await.unwrap();
+    let killed = |status: &wire::PodStatus| {
+        let sleeps = &status.containers[1];
+        sleeps.state() == State::Ended && sleeps.last_exit.is_some()
+    };
+    let status = until(&ann, "web", "killed by its neighbour", killed).await;
+    let how = status.containers[1].last_exit.as_ref().unwrap().how;
+    assert_eq!(how, Some(api::runtime::v0::exit::How::Signal(15)));
+    assert_eq!(logs(&ann, "web/look/main").await, "seen\n");
+    // A program beside it has the same view and what the main one has.
+    let ps = "busybox ps | busybox grep -q '[s]leep 43213'";
+    let ps = format!("export PATH=/bin; {ps}");
+    assert_eq!(
+        crate::pods::exec(&ann, "web/sleeps", &ps).await,
+        crate::pods::EXITED
+    );
+    node.kill_daemon();
+    let ann = crate::caller::Person::new(ann.target.clone(), ann.serial.clone()).await;
+    assert_eq!(
+        crate::pods::exec(&ann, "web/look", &ps).await,
+        crate::pods::EXITED
+    );
+    for path in ["web", "other"] {
+        remove(&ann, path, true).await.unwrap();
     }
     assert_clean(&node);
     node.stop();

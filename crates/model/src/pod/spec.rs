@@ -66,6 +66,9 @@ pub struct Draft {
     /// The node's own network instead.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub host_network: bool,
+    /// Its containers see each other's processes, and none is PID 1.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub share_processes: bool,
     /// What keeps it apart. `None`: the strongest that the node offers.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub sandbox_class: Option<Label>,

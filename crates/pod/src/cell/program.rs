@@ -50,7 +50,7 @@ pub(crate) fn container_cell(
     sees_processes: bool,
 ) -> Result<CellSpec, Error> {
     use Namespace::{Ipc, Net, Pid, User, Uts};
-    let pid = sees_processes.then_some(Pid);
+    let pid = (sees_processes || pod.share_processes).then_some(Pid);
     let root = container.root().map(|root| model::container::Container {
         selinux_file_label: pod.selinux_file_label.clone(),
         ..root

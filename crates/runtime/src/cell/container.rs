@@ -64,7 +64,10 @@ pub(super) fn pids(
             "try again",
         ));
     }
+    // What shares the pids of the cell around is PID 1 of none.
+    let shares = cell.record.spec.shares(Namespace::Pid);
     match (running(executables), effective.main) {
+        (None, _) | (Some(_), false) if shares => Ok(Pids::Cell),
         (None, true) => Ok(Pids::New),
         (None, false) => Ok(Pids::Cell),
         (Some(main), false) => Ok(Pids::Of(record::wire(main.uid()))),

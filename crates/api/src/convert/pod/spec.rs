@@ -47,6 +47,7 @@ pub fn spec(message: wire::PodSpec) -> Result<PodSpec> {
             None => Network::default(),
         },
         host_network: message.host_network,
+        share_processes: message.share_processes,
         sandbox_class: match message.sandbox_class.as_str() {
             "" => None,
             name => Some(parse("sandbox_class", name)?),
@@ -135,6 +136,7 @@ pub fn to_spec(draft: &Draft) -> wire::PodSpec {
         fs_group: draft.fs_group,
         network: (draft.network != Network::default()).then(|| to_network(&draft.network)),
         host_network: draft.host_network,
+        share_processes: draft.share_processes,
         sandbox_class: draft
             .sandbox_class
             .as_ref()

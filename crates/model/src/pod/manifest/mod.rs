@@ -257,6 +257,7 @@ pub(crate) fn spec(
             .flatten()
             .collect(),
         host_network: fields.flag("hostNetwork").unwrap_or(false),
+        share_processes: fields.flag("shareProcessNamespace").unwrap_or(false),
         sandbox_class: class(&mut fields),
         ..Draft::default()
     };
@@ -354,7 +355,6 @@ fn defaults(fields: &mut Fields<'_>) {
     fields.only("hostUsers", &["false"]);
     fields.only("hostIPC", &["false"]);
     fields.only("hostPID", &["false"]);
-    fields.only("shareProcessNamespace", &["false"]);
     fields.only("automountServiceAccountToken", &["false"]);
     fields.only("setHostnameAsFQDN", &["false"]);
 }
