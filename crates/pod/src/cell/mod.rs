@@ -121,6 +121,9 @@ impl CellSandbox {
             _ => Vec::new(),
         };
         around.facts.host_ips = host_ips;
+        if let Some(pod) = found {
+            around.facts.labels = pod.meta().labels.clone();
+        }
         around
     }
 
@@ -229,7 +232,11 @@ impl CellSandbox {
         let permit = self.permit(GET, &path)?;
         let target = self.target(path, None, Kind::Cell);
         let user = self.runtime.image_user(permit, &target).await?;
-        user::check_image(&user).map_err(|e| e.field("pod.spec.containers.non_root"))
+        user::check_image(&user).map_err(|error| {
+            let message = format!("non_root {}", error.message);
+            Error::invalid("pod.spec.containers.non_root", message)
+                .hint(error.hint.clone().unwrap_or_default())
+        })
     }
 
     async fn run(
