@@ -65,7 +65,7 @@ async fn containers_see_each_others_processes_where_the_pod_shares_them() {
     crate::images::import(&ann, &busybox()).await.unwrap();
     let look = "export PATH=/bin; busybox test $$ != 1 || exit 8
         until busybox ps | busybox grep -q '[s]leep 43211'; do busybox sleep 0.1; done
-        busybox ps | busybox grep -q 43212 && exit 7
+        busybox ps | busybox grep -q '[4]3212' && exit 7
         busybox killall sleep; echo seen; exec busybox sleep 43213";
     let sleeps = "export PATH=/bin; exec busybox sleep 43211";
     let pod = wire::PodSpec {
@@ -101,6 +101,35 @@ async fn containers_see_each_others_processes_where_the_pod_shares_them() {
     for path in ["web", "other"] {
         remove(&ann, path, true).await.unwrap();
     }
+    assert_clean(&node);
+    node.stop();
+}
+
+#[tokio::test]
+async fn a_container_is_told_the_labels_of_its_pod() {
+    let Some(node) = TestNode::start() else {
+        return;
+    };
+    let (_, ann) = people(&node).await;
+    let mut app = container("app", "echo $APP of $NONE.");
+    app.env = [("APP", "app"), ("NONE", "none")]
+        .map(|(name, key)| wire::EnvVar {
+            name: name.to_owned(),
+            from: Some(wire::env_var::From::Label(key.to_owned())),
+        })
+        .into();
+    let request = wire::RunRequest {
+        pod: Some(wire::Pod {
+            r#ref: crate::pods::at("web"),
+            labels: [("app".to_owned(), "shop".to_owned())].into(),
+            spec: Some(spec(vec![app])),
+        }),
+        wait_for: WaitFor::Ended.into(),
+    };
+    let ran = crate::pods::pods(&ann).run(request).await.unwrap();
+    assert_eq!(ran.into_inner().phase(), Phase::Succeeded);
+    assert_eq!(logs(&ann, "web/app/main").await, "shop of .\n");
+    remove(&ann, "web", false).await.unwrap();
     assert_clean(&node);
     node.stop();
 }

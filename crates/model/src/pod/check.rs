@@ -256,6 +256,13 @@ fn check_env(env: &[EnvVar]) -> Result<()> {
         if !names.insert(&variable.name) {
             return Err(Error::invalid(field, "is given twice"));
         }
+        if let super::env::From::Label(key) = &variable.from {
+            let labels = std::iter::once((key.clone(), String::new()));
+            crate::label::Labels::new(labels.collect()).map_err(|error| {
+                let field = format!("env[{i}].label");
+                Error::invalid(field, error.message.clone())
+            })?;
+        }
         if let super::env::From::Value(text) | super::env::From::Secret(text) = &variable.from
             && text.contains('\0')
         {

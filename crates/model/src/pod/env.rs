@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::spec::{Container, Needs};
 use crate::error::{Error, Result};
 use crate::executable::MAX_PROGRAM_WEIGHT;
+use crate::label::Labels;
 
 /// One variable.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -30,6 +31,8 @@ pub enum From {
     Secret(String),
     /// A fact.
     Fact(Fact),
+    /// What that label of the pod says when the program starts; empty: the pod hasn't got it.
+    Label(String),
 }
 
 /// Something that a container can be told.
@@ -77,6 +80,8 @@ pub struct Facts {
     pub pod_ips: Vec<IpAddr>,
     /// What the node sends to the world with, IPv6 first.
     pub host_ips: Vec<IpAddr>,
+    /// The pod's labels.
+    pub labels: Labels,
 }
 
 impl Facts {
@@ -122,7 +127,7 @@ fn hides(from: &From, secret: &BTreeSet<String>) -> bool {
     match from {
         From::Secret(_) => true,
         From::Value(text) => secret.iter().any(|it| text.contains(&format!("$({it})"))),
-        From::Fact(_) => false,
+        From::Fact(_) | From::Label(_) => false,
     }
 }
 
@@ -142,6 +147,7 @@ pub fn expand(container: &Container, facts: &Facts) -> Result<Expanded> {
         let value = match &variable.from {
             From::Value(text) | From::Secret(text) => replaced(text, &env, &mut left)?,
             From::Fact(fact) => facts.text(*fact, &container.needs),
+            From::Label(key) => facts.labels.get(key).unwrap_or_default().to_owned(),
         };
         env.insert(variable.name.clone(), value);
     }
@@ -250,13 +256,19 @@ mod tests {
             name: name.to_owned(),
             from: From::Fact(fact),
         };
+        let label = |name: &str, key: &str| EnvVar {
+            name: name.to_owned(),
+            from: From::Label(key.to_owned()),
+        };
         let container = Container {
             env: vec![
                 value("LATE", "$(NAME)"),
                 fact("NAME", Fact::PodName),
                 fact("CPUS", Fact::CpuLimit),
                 fact("BYTES", Fact::MemoryRequest),
-                value("ALL", "$(NAME)-$(CPUS)-$(BYTES)"),
+                label("APP", "app"),
+                label("NONE", "none"),
+                value("ALL", "$(NAME)-$(CPUS)-$(BYTES)-$(APP)$(NONE)"),
             ],
             args: vec!["$(ALL)".to_owned()],
             needs: Needs {
@@ -268,10 +280,11 @@ mod tests {
         };
         let facts = Facts {
             pod_name: "web".to_owned(),
+            labels: Labels::new([("app".to_owned(), "shop".to_owned())].into()).unwrap(),
             ..Facts::default()
         };
         let expanded = expand(&container, &facts).unwrap();
         assert_eq!(expanded.env["LATE"], "$(NAME)");
-        assert_eq!(expanded.args, ["web-2-64"]);
+        assert_eq!(expanded.args, ["web-2-64-shop"]);
     }
 }

@@ -63,6 +63,7 @@ fn variable(message: wire::EnvVar) -> Result<EnvVar> {
         None => From::Value(String::new()),
         Some(Wire::Value(value)) => From::Value(value),
         Some(Wire::Fact(number)) => From::Fact(fact(number)?),
+        Some(Wire::Label(key)) => From::Label(key),
     };
     Ok(EnvVar {
         name: message.name,
@@ -206,6 +207,7 @@ fn to_variable(variable: &EnvVar) -> wire::EnvVar {
     let from = match &variable.from {
         From::Value(text) => Wire::Value(text.clone()),
         From::Secret(_) => Wire::Value(crate::convert::HIDDEN.to_owned()),
+        From::Label(key) => Wire::Label(key.clone()),
         From::Fact(fact) => {
             let found = FACTS.iter().find(|(it, _)| it == fact);
             Wire::Fact(found.map_or(wire::Fact::Unspecified, |(_, it)| *it).into())

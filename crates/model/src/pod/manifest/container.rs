@@ -34,7 +34,7 @@ pub(super) fn container(
     };
     let mut env = env_from(&mut fields, &name, beside);
     for variable in fields
-        .each("env", |it| variable(it, &name, beside))
+        .each("env", |it| variable(it, &name, beside, pods))
         .into_iter()
         .flatten()
     {
@@ -281,7 +281,12 @@ fn named(
     found
 }
 
-fn variable(mut fields: Fields<'_>, container: &str, beside: &Beside) -> Option<EnvVar> {
+fn variable(
+    mut fields: Fields<'_>,
+    container: &str,
+    beside: &Beside,
+    pods: &Security,
+) -> Option<EnvVar> {
     let name = fields.text("name");
     let value = fields.text("value");
     let Some(mut from) = fields.object("valueFrom") else {
@@ -289,17 +294,14 @@ fn variable(mut fields: Fields<'_>, container: &str, beside: &Beside) -> Option<
         let from = From::Value(value);
         return Some(EnvVar { name, from });
     };
-    let fact = fact(&mut from);
+    let fact = fact(&mut from, pods);
     let of = (container, name.as_str());
     let config = key(&mut from, Kind::ConfigMap, beside, of);
     let secret = key(&mut from, Kind::Secret, beside, of);
     from.end();
     fields.end();
     match (fact, config.or(secret)) {
-        (Some(fact), _) => {
-            let from = From::Fact(fact);
-            Some(EnvVar { name, from })
-        }
+        (Some(from), _) => Some(EnvVar { name, from }),
         (None, Some(text)) => Some(fixed(name, &text)),
         (None, None) => None,
     }
@@ -338,25 +340,45 @@ fn key(
     found
 }
 
-fn fact(from: &mut Fields<'_>) -> Option<Fact> {
-    let (mut fields, field, facts): (_, _, &[(&str, Fact)]) =
-        if let Some(fields) = from.object("fieldRef") {
-            let facts: &[_] = &[
-                ("metadata.name", Fact::PodName),
-                ("metadata.namespace", Fact::Tenant),
-                ("metadata.uid", Fact::PodUid),
-                ("spec.nodeName", Fact::NodeName),
-                ("status.podIP", Fact::PodIp),
-                ("status.podIPs", Fact::PodIps),
-                ("status.hostIP", Fact::HostIp),
-                ("status.hostIPs", Fact::HostIps),
-            ];
-            (fields, "fieldPath", facts)
-        } else {
-            return resource(from);
-        };
+const FACTS: [(&str, Fact); 8] = [
+    ("metadata.name", Fact::PodName),
+    ("metadata.namespace", Fact::Tenant),
+    ("metadata.uid", Fact::PodUid),
+    ("spec.nodeName", Fact::NodeName),
+    ("status.podIP", Fact::PodIp),
+    ("status.podIPs", Fact::PodIps),
+    ("status.hostIP", Fact::HostIp),
+    ("status.hostIPs", Fact::HostIps),
+];
+
+fn fact(from: &mut Fields<'_>, pods: &Security) -> Option<From> {
+    let Some(mut fields) = from.object("fieldRef") else {
+        return resource(from).map(From::Fact);
+    };
     fields.only("apiVersion", &["v1"]);
-    one_of(fields, field, facts)
+    let path = fields.text("fieldPath");
+    let found = match (key_of(&path, "labels"), key_of(&path, "annotations")) {
+        (Some(key), _) => Some(From::Label(key.to_owned())),
+        // A pod of ours has none: what the manifest says is what it is told.
+        (None, Some(key)) => {
+            let text = pods.annotations.get(key).map_or("", String::as_str);
+            Some(From::Value(text.replace('$', "$$")))
+        }
+        (None, None) => None,
+    };
+    if found.is_none() {
+        fields.put("fieldPath", Value::String(path));
+        return one_of(fields, "fieldPath", &FACTS).map(From::Fact);
+    }
+    fields.end();
+    found
+}
+
+/// The key in `metadata.WHAT['KEY']`.
+fn key_of<'a>(path: &'a str, what: &str) -> Option<&'a str> {
+    let rest = path.strip_prefix("metadata.")?.strip_prefix(what)?;
+    let key = rest.strip_prefix("['")?.strip_suffix("']")?;
+    (!key.is_empty()).then_some(key)
 }
 
 fn resource(from: &mut Fields<'_>) -> Option<Fact> {
@@ -376,7 +398,11 @@ fn one_of(mut fields: Fields<'_>, field: &str, facts: &[(&str, Fact)]) -> Option
     let fact = facts.iter().find(|(name, _)| *name == text);
     if fact.is_none() {
         let names: Vec<_> = facts.iter().map(|(name, _)| *name).collect();
-        let words = format!("is {text}; {} can be taken", names.join(", "));
+        let more = match field {
+            "fieldPath" => ", metadata.labels['KEY'], metadata.annotations['KEY']",
+            _ => "",
+        };
+        let words = format!("is {text}; {}{more} can be taken", names.join(", "));
         fields.refuse(field, words);
     }
     fields.end();

@@ -262,7 +262,8 @@ pub(crate) fn spec(
         ..Draft::default()
     };
     draft.network = network::network(&mut fields);
-    let pods = security(&mut fields, &mut draft);
+    let mut pods = security(&mut fields, &mut draft);
+    pods.annotations = annotations.clone();
     defaults(&mut fields);
     let mut ports = Vec::new();
     draft.init_containers = fields.each("initContainers", |it| {
@@ -316,6 +317,8 @@ struct Security {
     unconfined: bool,
     apparmor: String,
     selinux: Option<String>,
+    /// What variables are told of its annotations.
+    annotations: BTreeMap<String, String>,
 }
 
 fn security(fields: &mut Fields<'_>, draft: &mut Draft) -> Security {
@@ -336,6 +339,7 @@ fn security(fields: &mut Fields<'_>, draft: &mut Draft) -> Security {
         unconfined: container::seccomp(&mut given).unwrap_or(false),
         apparmor: container::apparmor(&mut given).unwrap_or_default(),
         selinux: selinux.as_ref().map(|labels| labels.program.clone()),
+        annotations: BTreeMap::new(),
     };
     draft.selinux_file_label = selinux.map(|labels| labels.files).unwrap_or_default();
     given.end();

@@ -277,3 +277,32 @@ fn a_folder_of_the_node_is_read_only_in_words_or_has_an_owner() {
     let problems = with(json!({"pod.aurae/owner.host": "root"})).unwrap_err();
     assert!(problems[0].words.contains("UID:GID"), "{problems:?}");
 }
+
+#[test]
+fn variables_are_told_labels_and_annotations() {
+    let of = |path: &str| json!({"name": "A", "valueFrom": {"fieldRef": {"fieldPath": path}}});
+    let taken = |path: &str| {
+        let mut document = pod(json!({"containers":
+            [{"name": "a", "image": "x", "env": [of(path)]}]}));
+        document["metadata"]["annotations"] = json!({"example.org/note": "cost $5"});
+        let read = read(vec![document])?;
+        PodSpec::try_from(read[0].draft.clone()).unwrap();
+        Ok::<_, Vec<Problem>>(read[0].draft.containers[0].env[0].from.clone())
+    };
+    let label = From::Label("app.kubernetes.io/name".to_owned());
+    assert_eq!(
+        taken("metadata.labels['app.kubernetes.io/name']"),
+        Ok(label)
+    );
+    let value = |text: &str| Ok(From::Value(text.to_owned()));
+    assert_eq!(
+        taken("metadata.annotations['example.org/note']"),
+        value("cost $$5")
+    );
+    assert_eq!(taken("metadata.annotations['none']"), value(""));
+    for path in ["metadata.labels", "metadata.labels['']", "metadata.labels[a]"] {
+        let problems = taken(path).unwrap_err();
+        let field = "spec.containers[0].env[0].valueFrom.fieldRef.fieldPath";
+        assert_eq!(problems[0].path, field, "{path}");
+    }
+}
