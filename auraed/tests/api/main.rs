@@ -37,6 +37,7 @@ mod pods_end;
 mod pods_last_word;
 mod pods_network;
 mod pods_own;
+mod pods_probes;
 mod pods_volumes;
 mod pods_watch;
 mod privileges;

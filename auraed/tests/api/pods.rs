@@ -190,7 +190,10 @@ async fn containers_begin_in_order_and_share_folders_and_the_network() {
     let mut sidecar = container("side", "exec /bin/busybox httpd -f -p 8080 -h /mnt");
     sidecar.sidecar = true;
     sidecar.startup = Some(wire::Probe {
-        ask: Some(wire::probe::Ask::Tcp(wire::TcpAction { port: 8080 })),
+        ask: Some(wire::probe::Ask::Tcp(wire::TcpAction {
+            port: 8080,
+            ..Default::default()
+        })),
         period: Some(seconds(1)),
         ..Default::default()
     });

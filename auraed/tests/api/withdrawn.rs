@@ -283,7 +283,10 @@ async fn a_connection_to_a_pod_ends_with_its_permission() {
     let ops = administrator.introduce_administrator(&node, "ops").await;
     let mut server = pods::container("app", "exec /bin/busybox httpd -f -p 80 -h /mnt");
     server.readiness = Some(pod::Probe {
-        ask: Some(pod::probe::Ask::Tcp(pod::TcpAction { port: 80 })),
+        ask: Some(pod::probe::Ask::Tcp(pod::TcpAction {
+            port: 80,
+            ..Default::default()
+        })),
         period: Some(pods::seconds(1)),
         ..Default::default()
     });

@@ -169,7 +169,10 @@ fn pod() -> pods::RunRequest {
     let exec = pods::ExecAction {
         argv: vec!["true".into()],
     };
-    let tcp = pods::TcpAction { port: 80 };
+    let tcp = pods::TcpAction {
+        port: 80,
+        ..Default::default()
+    };
     let grpc = pods::GrpcAction {
         port: 80,
         service: "a".into(),

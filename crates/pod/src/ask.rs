@@ -2,6 +2,7 @@
 //! Asks a container: by a program in it, or over the pod's network. One question, one answer, with
 //! a bound on both time and bytes; a container isn't trusted.
 
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -17,7 +18,8 @@ use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, Stream};
+use crate::tls;
 
 /// The most bytes of an answer's head.
 const MAX_HEAD: usize = 32 << 10;
@@ -35,7 +37,7 @@ pub(crate) async fn ask(
         match ask {
             Ask::Exec(argv) => exec(sandbox, container, argv, within).await,
             Ask::Http(http) => get(sandbox, http, within).await,
-            Ask::Tcp(port) => sandbox.dial(*port, within).await.map(drop),
+            Ask::Tcp(tcp) => sandbox.dial(tcp.host, tcp.port, within).await.map(drop),
             Ask::Grpc(grpc) => health(sandbox, grpc, within).await,
         }
     };
@@ -84,7 +86,15 @@ async fn exec(
 }
 
 async fn get(sandbox: &dyn Sandbox, http: &Http, within: Duration) -> Result<(), Error> {
-    let stream = sandbox.dial(http.port, within).await?;
+    let stream = sandbox.dial(http.host, http.port, within).await?;
+    if !http.tls {
+        return get_on(stream, http).await;
+    }
+    let shaken = tls::connect(stream, http).await;
+    get_on(shaken.map_err(failed)?, http).await
+}
+
+async fn get_on(stream: impl Stream, http: &Http) -> Result<(), Error> {
     let broken = |e: hyper::Error| failed(format!("port {}: {e}", http.port));
     let mut builder = hyper::client::conn::http1::Builder::new();
     builder.max_buf_size(MAX_HEAD);
@@ -120,7 +130,11 @@ fn request(http: &Http) -> Result<http::Request<Empty<Bytes>>, Error> {
             .any(|(it, _)| it.eq_ignore_ascii_case(name))
     };
     if !has("host") {
-        request = request.header("host", format!("localhost:{}", http.port));
+        let host = match http.host {
+            Some(address) => SocketAddr::from((address, http.port)).to_string(),
+            None => format!("localhost:{}", http.port),
+        };
+        request = request.header("host", host);
     }
     if !has("user-agent") {
         request = request.header("user-agent", "aurae-probe/0");
@@ -133,7 +147,7 @@ fn request(http: &Http) -> Result<http::Request<Empty<Bytes>>, Error> {
 }
 
 async fn health(sandbox: &dyn Sandbox, grpc: &Grpc, within: Duration) -> Result<(), Error> {
-    let stream = sandbox.dial(grpc.port, within).await?;
+    let stream = sandbox.dial(None, grpc.port, within).await?;
     let mut stream = Some(TokioIo::new(stream));
     let connector = tower::service_fn(move |_| {
         // One connection for one question.

@@ -355,7 +355,7 @@ impl Pods {
         permit.demand_tenant(&request.target.tenant)?;
         let handle = self.shared.find(&request.target)?;
         admit::check_dial(&permit, &handle.status.borrow().spec)?;
-        handle.sandbox.dial(request.port, DIAL).await
+        handle.sandbox.dial(None, request.port, DIAL).await
     }
 }
 

@@ -29,6 +29,7 @@ mod sandbox;
 mod shared;
 mod shown;
 mod task;
+mod tls;
 mod watch;
 
 pub use handle::{Pods, Settings};

@@ -33,7 +33,15 @@ pub(crate) enum Finding {
     /// Its readiness probe says that it isn't; why.
     NotReady(String),
     /// It is to be stopped; why.
-    Unhealthy(String),
+    Unhealthy(Failed),
+}
+
+/// Why a container is to be stopped.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Failed {
+    pub(crate) why: String,
+    /// How long it has to end, where the probe says so.
+    pub(crate) grace: Option<Duration>,
 }
 
 /// How long what is done after the start may take.
@@ -68,7 +76,7 @@ impl Watch {
     }
 
     /// Resolves with the reason for which the container is to be stopped.
-    async fn unhealthy(&self) -> String {
+    async fn unhealthy(&self) -> Failed {
         if !self.started
             && let Err(why) = self.start().await
         {
@@ -81,30 +89,39 @@ impl Watch {
         }
     }
 
-    async fn start(&self) -> Result<(), String> {
+    async fn start(&self) -> Result<(), Failed> {
         let name = &self.container.name;
         if let Some(hook) = &self.container.post_start {
             let done = ask::hook(&*self.sandbox, name, hook, POST_START).await;
-            done.map_err(|e| format!("post_start failed: {e}"))?;
+            done.map_err(|e| Failed {
+                why: format!("post_start failed: {e}"),
+                grace: None,
+            })?;
         }
         if let Some(probe) = &self.container.startup {
             let mut asking = self.asking(probe);
             return match asking.verdict(self).await {
                 (true, _) => Ok(()),
-                (false, why) => Err(format!("the startup probe failed: {why}")),
+                (false, why) => Err(Failed {
+                    why: format!("the startup probe failed: {why}"),
+                    grace: probe.grace,
+                }),
             };
         }
         Ok(())
     }
 
-    async fn live(&self) -> String {
+    async fn live(&self) -> Failed {
         let Some(probe) = &self.container.liveness else {
             return pending().await;
         };
         let mut asking = self.asking(probe);
         loop {
             if let (false, why) = asking.verdict(self).await {
-                return format!("the liveness probe failed: {why}");
+                return Failed {
+                    why: format!("the liveness probe failed: {why}"),
+                    grace: probe.grace,
+                };
             }
         }
     }

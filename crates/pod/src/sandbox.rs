@@ -2,6 +2,7 @@
 //! The port to what a pod runs in. Containers are known by name, volumes by name, ports by number:
 //! the code above knows nothing of how a sandbox keeps them apart.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -128,8 +129,13 @@ pub(crate) trait Sandbox: Send + Sync + 'static {
         timeout: Duration,
     ) -> BoxFuture<'a, Result<Exit, Error>>;
 
-    /// Connects to a port of the pod, as from within.
-    fn dial(&self, port: u16, timeout: Duration) -> BoxFuture<'_, Result<Box<dyn Stream>, Error>>;
+    /// Connects to a port of the pod, or of another host, as from within.
+    fn dial(
+        &self,
+        host: Option<IpAddr>,
+        port: u16,
+        timeout: Duration,
+    ) -> BoxFuture<'_, Result<Box<dyn Stream>, Error>>;
 
     /// Keeps what the next daemon has to know. When it answers, `kill -9` doesn't lose it.
     fn keep<'a>(&'a self, kept: &'a Kept) -> BoxFuture<'a, Result<(), Error>>;

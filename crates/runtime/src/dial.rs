@@ -20,8 +20,8 @@ use super::Runtime;
 use super::index::Key;
 
 impl Runtime {
-    /// Connects to a port of a running cell, as one of its own programs does: by `localhost`, then
-    /// by the cell's addresses, where a server may listen alone; IPv6 first.
+    /// Connects to a port as one of a running cell's own programs does. Without a host: by
+    /// `localhost`, then by the cell's addresses, where a server may listen alone; IPv6 first.
     ///
     /// # Errors
     /// `NOT_FOUND`, `WRONG_STATE` where the cell has ended or nothing listens there, `DEADLINE`
@@ -30,7 +30,7 @@ impl Runtime {
         &self,
         permit: Permit,
         target: &ObjectRef,
-        port: u16,
+        (host, port): (Option<IpAddr>, u16),
         timeout: Duration,
     ) -> Result<TcpStream, Error> {
         permit.demand_tenant(&target.tenant)?;
@@ -44,7 +44,8 @@ impl Runtime {
         let init = rustix::io::fcntl_dupfd_cloexec(cell.init(), 3).map_err(|_| ended())?;
         let work = async move {
             let mut last = Err(std::io::Error::from(Errno::CONNREFUSED));
-            for address in ways(&object) {
+            let ways = host.map_or_else(|| ways(&object), |host| vec![host]);
+            for address in ways {
                 last = connect(&init, (address, port).into()).await;
                 if last.is_ok() {
                     break;

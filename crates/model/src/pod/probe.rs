@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Probes and hooks, as asked for. What their answers come to is [`super::verdict`]'s.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result, Within};
+use crate::executable::MAX_STOP_GRACE;
 use crate::text::{check_count, check_length, check_printable};
 
 /// The longest delay, period and timeout.
@@ -33,6 +35,10 @@ pub struct Probe {
     /// In a row. `None`: 3.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub failure_threshold: Option<u32>,
+    /// Of startup and liveness: how long the container has to end where it fails. `None`: the
+    /// pod's.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub grace: Option<Duration>,
 }
 
 impl Probe {
@@ -71,6 +77,16 @@ impl Probe {
                 return Err(Error::invalid(field, problem));
             }
         }
+        match self.grace {
+            Some(_) if !once => {
+                let problem = "is for startup and liveness: a container that isn't ready goes on";
+                return Err(Error::invalid("grace", problem));
+            }
+            Some(grace) if grace < second || grace > MAX_STOP_GRACE => {
+                return Err(Error::invalid("grace", "must be from 1 s to 1 h"));
+            }
+            _ => {}
+        }
         if once && self.success_threshold.is_some_and(|n| n != 1) {
             let problem = "must be 1 for startup and liveness";
             return Err(Error::invalid("success_threshold", problem));
@@ -88,7 +104,7 @@ pub enum Ask {
     /// Does a GET answer with a status from 200 to 399?
     Http(Http),
     /// Does the port take a connection?
-    Tcp(u16),
+    Tcp(Tcp),
     /// Does the health service answer SERVING?
     Grpc(Grpc),
 }
@@ -98,13 +114,24 @@ impl Ask {
         match self {
             Ask::Exec(argv) => check_argv(argv).within("exec"),
             Ask::Http(http) => http.check().within("http"),
-            Ask::Tcp(port) => check_port(*port).within("tcp"),
+            Ask::Tcp(tcp) => check_port(tcp.port).within("tcp"),
             Ask::Grpc(grpc) => {
                 check_port(grpc.port).within("grpc")?;
                 check_text("grpc.service", &grpc.service)
             }
         }
     }
+}
+
+/// A connection.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Tcp {
+    /// From 1.
+    pub port: u16,
+    /// `None`: the pod.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub host: Option<IpAddr>,
 }
 
 /// A GET.
@@ -119,6 +146,12 @@ pub struct Http {
     /// Names and values.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub headers: Vec<(String, String)>,
+    /// By TLS, whatever certificate the server has.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub tls: bool,
+    /// `None`: the pod.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub host: Option<IpAddr>,
 }
 
 impl Http {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The methods of the port, for a cell of this node; what they do is next door.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -91,11 +92,16 @@ impl Sandbox for CellSandbox {
         Box::pin(self.exec_now(container, argv, timeout))
     }
 
-    fn dial(&self, port: u16, timeout: Duration) -> BoxFuture<'_, Result<Box<dyn Stream>, Error>> {
+    fn dial(
+        &self,
+        host: Option<IpAddr>,
+        port: u16,
+        timeout: Duration,
+    ) -> BoxFuture<'_, Result<Box<dyn Stream>, Error>> {
         Box::pin(async move {
             let permit = self.permit(GET, &self.path)?;
             let pod = self.pod();
-            let dialed = self.runtime.dial(permit, &pod, port, timeout).await;
+            let dialed = self.runtime.dial(permit, &pod, (host, port), timeout).await;
             dialed.map(|stream| Box::new(stream) as Box<dyn Stream>)
         })
     }

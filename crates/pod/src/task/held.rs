@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a pod's task knows of one container.
 
+use std::time::Duration;
+
 use model::exit::Exit;
 use model::name::Uid;
 use model::pod::spec::{Container, Restart};
@@ -27,6 +29,8 @@ pub(super) struct Held {
     pub(super) unheard: Option<Uid>,
     /// Why it waits, isn't ready, or was stopped.
     pub(super) message: String,
+    /// How long this run has to end, where a probe that has failed says so.
+    pub(super) grace: Option<Duration>,
     /// Why it was stopped last.
     pub(super) stopped_for: String,
     pub(super) watch: Option<Watching>,
@@ -57,6 +61,7 @@ impl Held {
             word: String::new(),
             unheard: None,
             message: String::new(),
+            grace: None,
             stopped_for: String::new(),
             watch: None,
         };
@@ -78,6 +83,7 @@ impl Held {
     /// A run, as it is.
     pub(super) fn take(&mut self, program: &Program) {
         self.since = Some(program.since);
+        self.grace = None;
         self.seen = match program.exit {
             Some(exit) => {
                 self.exit = Some(exit);

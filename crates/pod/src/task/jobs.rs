@@ -165,7 +165,10 @@ impl Task {
         };
         let grace = match self.kept.stop {
             Some(stop) => stop.grace.saturating_sub(runtime::now().since(stop.at)),
-            None => self.kept.spec.grace(),
+            None => {
+                let of_probe = self.held.get(number).and_then(|held| held.grace);
+                of_probe.unwrap_or_else(|| self.kept.spec.grace())
+            }
         };
         let sandbox = self.sandbox.clone();
         self.beside(async move {

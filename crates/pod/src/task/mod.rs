@@ -30,7 +30,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::kept::{Ended, Kept};
-use crate::prober::Finding;
+use crate::prober::{Failed, Finding};
 use crate::sandbox::{Program, Sandbox};
 use crate::watch::Feed;
 use debug::Added;
@@ -378,7 +378,8 @@ impl Task {
                     self.note(number, why);
                 }
             }
-            Finding::Unhealthy(why) => {
+            Finding::Unhealthy(Failed { why, grace }) => {
+                held.grace = grace;
                 run.unhealthy = true;
                 run.ready = false;
                 held.stopped_for.clone_from(&why);

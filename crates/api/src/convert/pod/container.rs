@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One container of a pod, from the wire and back.
 
+use std::net::IpAddr;
+
 use model::error::{Error, Result, Within};
 use model::pod::env::{EnvVar, Fact, From};
-use model::pod::probe::{Ask, Grpc, Hook, Http, Probe};
+use model::pod::probe::{Ask, Grpc, Hook, Http, Probe, Tcp};
 use model::pod::spec::{Container, Needs, Pull};
 use model::pod::volume::VolumeMount;
 
 use super::port;
-use crate::convert::scalar::{duration, enumeration, maybe_duration, required, to_duration};
+use crate::convert::scalar::{
+    duration, enumeration, maybe_duration, parse, required, to_duration,
+};
 use crate::pod::v0 as wire;
 
 pub(super) fn container(message: wire::Container) -> Result<Container> {
@@ -116,7 +120,10 @@ fn probe(message: wire::Probe) -> Result<Probe> {
     let ask = match required("ask", message.ask)? {
         Wire::Exec(exec) => Ask::Exec(exec.argv),
         Wire::Http(it) => Ask::Http(http(it).within("http")?),
-        Wire::Tcp(tcp) => Ask::Tcp(port("tcp.port", tcp.port)?),
+        Wire::Tcp(tcp) => Ask::Tcp(Tcp {
+            port: port("tcp.port", tcp.port)?,
+            host: host("tcp.host", &tcp.host)?,
+        }),
         Wire::Grpc(grpc) => Ask::Grpc(Grpc {
             port: port("grpc.port", grpc.port)?,
             service: grpc.service,
@@ -129,7 +136,19 @@ fn probe(message: wire::Probe) -> Result<Probe> {
         timeout: maybe_duration("timeout", message.timeout.as_ref())?,
         success_threshold: message.success_threshold,
         failure_threshold: message.failure_threshold,
+        grace: maybe_duration("grace", message.grace.as_ref())?,
     })
+}
+
+fn host(field: &str, text: &str) -> Result<Option<IpAddr>> {
+    match text {
+        "" => Ok(None),
+        text => parse(field, text).map(Some),
+    }
+}
+
+fn to_host(host: Option<IpAddr>) -> String {
+    host.map(|it| it.to_string()).unwrap_or_default()
 }
 
 fn http(message: wire::HttpAction) -> Result<Http> {
@@ -138,6 +157,8 @@ fn http(message: wire::HttpAction) -> Result<Http> {
         port: port("port", message.port)?,
         path: message.path,
         headers: headers.map(|it| (it.name, it.value)).collect(),
+        tls: message.tls,
+        host: host("host", &message.host)?,
     })
 }
 
@@ -233,8 +254,9 @@ fn to_probe(probe: &Probe) -> wire::Probe {
     let ask = match &probe.ask {
         Ask::Exec(argv) => Wire::Exec(wire::ExecAction { argv: argv.clone() }),
         Ask::Http(http) => Wire::Http(to_http(http)),
-        Ask::Tcp(port) => Wire::Tcp(wire::TcpAction {
-            port: (*port).into(),
+        Ask::Tcp(tcp) => Wire::Tcp(wire::TcpAction {
+            port: tcp.port.into(),
+            host: to_host(tcp.host),
         }),
         Ask::Grpc(grpc) => Wire::Grpc(wire::GrpcAction {
             port: grpc.port.into(),
@@ -248,6 +270,7 @@ fn to_probe(probe: &Probe) -> wire::Probe {
         timeout: probe.timeout.map(to_duration),
         success_threshold: probe.success_threshold,
         failure_threshold: probe.failure_threshold,
+        grace: probe.grace.map(to_duration),
     }
 }
 
@@ -260,6 +283,8 @@ fn to_http(http: &Http) -> wire::HttpAction {
         port: http.port.into(),
         path: http.path.clone(),
         headers: headers.collect(),
+        tls: http.tls,
+        host: to_host(http.host),
     }
 }
 

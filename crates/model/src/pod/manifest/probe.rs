@@ -2,12 +2,13 @@
 //! Probes and hooks of a manifest.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::reader::Fields;
-use crate::pod::probe::{Ask, Grpc, Hook, Http, Probe};
+use crate::pod::probe::{Ask, Grpc, Hook, Http, Probe, Tcp};
 
 /// A container's ports by name.
 pub(super) type Ports = BTreeMap<String, u16>;
@@ -37,7 +38,8 @@ pub(super) fn probe(fields: &mut Fields<'_>, field: &str, ports: &Ports) -> Opti
         timeout: seconds(&mut fields, "timeoutSeconds"),
         success_threshold: fields.number("successThreshold"),
         failure_threshold: fields.number("failureThreshold"),
-        ask: ask.unwrap_or(Ask::Tcp(0)),
+        grace: fields.seconds("terminationGracePeriodSeconds"),
+        ask: ask.unwrap_or_else(|| Ask::Tcp(Tcp::default())),
     };
     fields.end();
     Some(probe)
@@ -66,8 +68,15 @@ fn exec(mut fields: Fields<'_>) -> Vec<String> {
 }
 
 fn http(mut fields: Fields<'_>, ports: &Ports) -> Option<Http> {
-    fields.only("scheme", &["HTTP"]);
-    fields.only("host", &["localhost", "127.0.0.1", "::1"]);
+    let tls = match fields.text("scheme").as_str() {
+        "" | "HTTP" => false,
+        "HTTPS" => true,
+        _ => {
+            fields.refuse("scheme", "must be HTTP or HTTPS");
+            false
+        }
+    };
+    let host = host(&mut fields);
     let header = |mut header: Fields<'_>| {
         let pair = (header.text("name"), header.text("value"));
         header.end();
@@ -81,16 +90,34 @@ fn http(mut fields: Fields<'_>, ports: &Ports) -> Option<Http> {
         path,
         headers: fields.each("httpHeaders", header),
         port: port(&mut fields, ports),
+        tls,
+        host,
     };
     fields.end();
     Some(http)
 }
 
-fn tcp(mut fields: Fields<'_>, ports: &Ports) -> Option<u16> {
-    fields.only("host", &["localhost", "127.0.0.1", "::1"]);
-    let port = port(&mut fields, ports);
+fn tcp(mut fields: Fields<'_>, ports: &Ports) -> Option<Tcp> {
+    let tcp = Tcp {
+        host: host(&mut fields),
+        port: port(&mut fields, ports),
+    };
     fields.end();
-    Some(port)
+    Some(tcp)
+}
+
+/// Another host than the pod.
+fn host(fields: &mut Fields<'_>) -> Option<IpAddr> {
+    let text = fields.text("host");
+    if matches!(text.as_str(), "" | "localhost" | "127.0.0.1" | "::1") {
+        return None;
+    }
+    let address = text.parse().ok();
+    if address.is_none() {
+        let words = format!("is {text}: it must be an address, for no name server is asked");
+        fields.refuse("host", words);
+    }
+    address
 }
 
 fn grpc(mut fields: Fields<'_>, ports: &Ports) -> Option<Grpc> {

@@ -89,7 +89,7 @@ fn what_cant_be_taken_is_named_by_its_path_all_at_once() {
             {"name": "b", "image": "x", "securityContext": {"privileged": true},
              "resources": {"limits": {"cpu": "much", "nvidia.com/gpu": 1}},
              "env": [{"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.qosClass"}}}],
-             "livenessProbe": {"httpGet": {"port": "none", "scheme": "HTTPS"}}}],
+             "livenessProbe": {"httpGet": {"port": "none", "scheme": "GOPHER"}}}],
         "volumes": [{"name": "v", "emptyDir": {"medium": "HugePages"}},
             {"name": "w", "persistentVolumeClaim": {"claimName": "c"}},
             {"name": "c", "configMap": {"name": "none"}}]});
@@ -305,4 +305,27 @@ fn variables_are_told_labels_and_annotations() {
         let field = "spec.containers[0].env[0].valueFrom.fieldRef.fieldPath";
         assert_eq!(problems[0].path, field, "{path}");
     }
+}
+
+#[test]
+fn probes_are_taken_with_their_scheme_host_and_grace() {
+    let of = |get: Value| {
+        json!({"containers": [{"name": "a", "image": "x", "livenessProbe":
+            {"httpGet": get, "terminationGracePeriodSeconds": 7}}]})
+    };
+    let get = json!({"port": 443, "scheme": "HTTPS", "host": "192.0.2.7"});
+    let taken = read(vec![pod(of(get))]).unwrap();
+    PodSpec::try_from(taken[0].draft.clone()).unwrap();
+    let probe = taken[0].draft.containers[0].liveness.clone().unwrap();
+    assert_eq!(probe.grace, Some(std::time::Duration::from_secs(7)));
+    let Ask::Http(http) = probe.ask else {
+        panic!("{probe:?}");
+    };
+    assert!(http.tls);
+    assert_eq!(http.host, "192.0.2.7".parse().ok());
+    let named = json!({"port": 443, "host": "example.org"});
+    assert_eq!(
+        paths(vec![pod(of(named))]),
+        ["spec.containers[0].livenessProbe.httpGet.host"]
+    );
 }
