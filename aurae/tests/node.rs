@@ -11,6 +11,7 @@
 
 mod bed;
 mod contact;
+mod pods;
 mod programs;
 mod typist;
 
