@@ -133,3 +133,32 @@ async fn a_container_is_told_the_labels_of_its_pod() {
     assert_clean(&node);
     node.stop();
 }
+
+#[tokio::test]
+async fn a_pod_has_parameters_of_its_own_namespaces_alone() {
+    let Some(node) = TestNode::start() else {
+        return;
+    };
+    let (_, ann) = people(&node).await;
+    let port = "net.ipv4.ip_unprivileged_port_start";
+    let machine = std::fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start");
+    let read = "cat /proc/sys/net/ipv4/ip_unprivileged_port_start";
+    let of = |name: &str| wire::PodSpec {
+        sysctls: [(name.to_owned(), "7".to_owned())].into(),
+        ..spec(vec![container("one", read), container("two", read)])
+    };
+    let ran = run(&ann, "web", of(port), WaitFor::Ended).await.unwrap();
+    assert_eq!(ran.phase(), Phase::Succeeded, "{ran:#?}");
+    for container in ["one", "two"] {
+        assert_eq!(logs(&ann, &format!("web/{container}/main")).await, "7\n");
+    }
+    let after = std::fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start");
+    assert_eq!(machine.unwrap(), after.unwrap());
+    let refused = run(&ann, "no", of("vm.swappiness"), WaitFor::Ended).await;
+    let refused = api::status::from_status(&refused.unwrap_err());
+    let field = "pod.spec.sysctls[\"vm.swappiness\"]";
+    assert_eq!(refused.field.as_deref(), Some(field), "{refused:?}");
+    remove(&ann, "web", false).await.unwrap();
+    assert_clean(&node);
+    node.stop();
+}

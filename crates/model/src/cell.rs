@@ -500,7 +500,7 @@ fn check_light(draft: &Draft) -> Result<()> {
 }
 
 /// The form of names and values; which parameters a cell may set is the node's to say.
-fn check_sysctls(sysctls: &BTreeMap<String, String>) -> Result<()> {
+pub(crate) fn check_sysctls(sysctls: &BTreeMap<String, String>) -> Result<()> {
     check_count("sysctls", sysctls.len(), MAX_SYSCTLS)?;
     for (name, value) in sysctls {
         let shown: String = name.chars().take(80).collect();

@@ -2,6 +2,7 @@
 //! The spec of a pod and of its containers. A [`Draft`] is data; a [`PodSpec`] is a draft that was
 //! checked (`check`).
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::ops::Deref;
 use std::time::Duration;
@@ -69,6 +70,9 @@ pub struct Draft {
     /// Its containers see each other's processes, and none is PID 1.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub share_processes: bool,
+    /// Parameters of the kernel, of its network and IPC.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub sysctls: BTreeMap<String, String>,
     /// What keeps it apart. `None`: the strongest that the node offers.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub sandbox_class: Option<Label>,

@@ -32,6 +32,7 @@ pub(crate) fn pod_cell(spec: &PodSpec) -> Result<CellSpec, Error> {
     let draft = cell::Draft {
         hostname: spec.hostname.clone(),
         network: (network != Network::default()).then_some(network),
+        sysctls: spec.sysctls.clone(),
         share: spec
             .host_network
             .then_some(Namespace::Net)

@@ -48,6 +48,7 @@ pub fn spec(message: wire::PodSpec) -> Result<PodSpec> {
         },
         host_network: message.host_network,
         share_processes: message.share_processes,
+        sysctls: message.sysctls,
         sandbox_class: match message.sandbox_class.as_str() {
             "" => None,
             name => Some(parse("sandbox_class", name)?),
@@ -137,6 +138,7 @@ pub fn to_spec(draft: &Draft) -> wire::PodSpec {
         network: (draft.network != Network::default()).then(|| to_network(&draft.network)),
         host_network: draft.host_network,
         share_processes: draft.share_processes,
+        sysctls: draft.sysctls.clone(),
         sandbox_class: draft
             .sandbox_class
             .as_ref()

@@ -31,6 +31,7 @@ pub(super) fn check(draft: &Draft) -> Result<()> {
         crate::cell::check_hostname(&draft.hostname)?;
     }
     super::network::check(draft)?;
+    check_sysctls(draft)?;
     check_volumes(&draft.volumes)?;
     if draft
         .fs_group
@@ -67,6 +68,19 @@ fn check_weight(draft: &Draft) -> Result<()> {
 fn check_label(field: &str, text: &str) -> Result<()> {
     let parsed = text.parse::<Label>();
     parsed.map(drop).map_err(|e| Error::invalid(field, e))
+}
+
+/// Which parameters there are is the node's to say.
+fn check_sysctls(draft: &Draft) -> Result<()> {
+    crate::cell::check_sysctls(&draft.sysctls)?;
+    let of_network = |name: &&String| name.starts_with("net.") || name.starts_with("net/");
+    match draft.sysctls.keys().find(of_network) {
+        Some(name) if draft.host_network => {
+            let problem = "would change the node's own network, which the pod has";
+            Err(Error::invalid(format!("sysctls[{name:?}]"), problem))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check_volumes(volumes: &[Volume]) -> Result<()> {

@@ -52,7 +52,14 @@ type Change = fn(&mut Draft);
 
 #[test]
 fn what_cant_be_is_refused_by_the_fields_path() {
-    let cases: [(&str, Change); 22] = [
+    let cases: [(&str, Change); 24] = [
+        ("sysctls[\"a b\"]", |pod| {
+            pod.sysctls = [("a b".into(), "1".into())].into();
+        }),
+        ("sysctls[\"net.core.somaxconn\"]", |pod| {
+            pod.sysctls = [("net.core.somaxconn".into(), "1".into())].into();
+            pod.host_network = true;
+        }),
         ("containers[0].readiness.grace", |pod| {
             let grace = Some(Duration::from_secs(5));
             pod.containers[0].readiness = Some(Probe { grace, ..probe() });

@@ -330,6 +330,18 @@ fn security(fields: &mut Fields<'_>, draft: &mut Draft) -> Security {
     draft.groups = given.numbers("supplementalGroups");
     draft.fs_group = given.number("fsGroup");
     // A pod's volumes are new: of both policies the same comes.
+    let sysctl = |mut fields: Fields<'_>| {
+        let pair = (fields.text("name"), fields.text("value"));
+        fields.end();
+        pair
+    };
+    // Their names may have slashes in place of dots, as in /proc/sys.
+    let sysctls = given.each("sysctls", sysctl).into_iter();
+    let dotted = |(name, value): (String, String)| match name.contains('.') {
+        true => (name, value),
+        false => (name.replace('/', "."), value),
+    };
+    draft.sysctls = sysctls.map(dotted).collect();
     given.only("fsGroupChangePolicy", &["Always", "OnRootMismatch"]);
     given.only("supplementalGroupsPolicy", &["Merge"]);
     let selinux = selinux::labels(&mut given);

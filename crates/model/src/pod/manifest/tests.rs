@@ -329,3 +329,17 @@ fn probes_are_taken_with_their_scheme_host_and_grace() {
         ["spec.containers[0].livenessProbe.httpGet.host"]
     );
 }
+
+#[test]
+fn parameters_of_the_kernel_are_taken_by_name() {
+    let sysctl = |name: &str| json!({"name": name, "value": "1"});
+    let spec = json!({"containers": [{"name": "a", "image": "x"}], "securityContext": {"sysctls":
+        [sysctl("net.ipv4.ip_forward"), sysctl("net/ipv4/conf/eth0/forwarding")]}});
+    let taken = read(vec![pod(spec)]).unwrap();
+    let names: Vec<_> = taken[0].draft.sysctls.keys().map(String::as_str).collect();
+    assert_eq!(
+        names,
+        ["net.ipv4.conf.eth0.forwarding", "net.ipv4.ip_forward"]
+    );
+    PodSpec::try_from(taken[0].draft.clone()).unwrap();
+}
