@@ -20,6 +20,7 @@ use tenants::Tenants;
 use crate::host;
 use crate::other_cron;
 use crate::rpc::fetch::Fetch;
+use crate::rpc::keys::Keys;
 
 /// The field that a refusal of an image names.
 const FIELD: &str = "spec.work";
@@ -88,7 +89,11 @@ impl schedule::Images for OfRuns {
     ) -> BoxFuture<'a, Result<(), Error>> {
         async move {
             match Fetch::of_root(&self.0, tenant, root, FIELD)? {
-                Some(fetch) => fetch.carry_out(&self.0, permit, tenant).await,
+                Some(fetch) => {
+                    fetch
+                        .carry_out(&self.0, permit, tenant, &Keys::default())
+                        .await
+                }
                 None => Ok(()),
             }
         }

@@ -9,6 +9,7 @@ use api::runtime::v0::{
 use clap::Subcommand;
 
 use super::fetch;
+use super::image::RegistryFlags;
 use super::ps::list;
 use super::{for_each, print_changed, rm};
 use crate::failure::Failure;
@@ -77,6 +78,8 @@ struct RunArgs {
     image: Option<String>,
     #[command(flatten)]
     container: ContainerFlags,
+    #[command(flatten)]
+    registry: RegistryFlags,
     #[command(flatten)]
     resources: ResourceFlags,
 }
@@ -183,7 +186,7 @@ async fn make(session: &Session, args: &RunArgs) -> Result<u8, Failure> {
         (None, None) => {}
         (Some(image), _) => {
             let mut container = args.container.build(image);
-            fetch::image(session, &mut container).await?;
+            fetch::image(session, &mut container, &args.registry).await?;
             spec.container = Some(container);
         }
     }
@@ -195,6 +198,7 @@ async fn make(session: &Session, args: &RunArgs) -> Result<u8, Failure> {
         }),
         request_id: args.request_id.clone().unwrap_or_default(),
         wait_for: WaitFor::Started.into(),
+        ..Default::default()
     };
     let make = async |node: &client::Node| {
         let request = node.unary(request.clone());

@@ -6,11 +6,16 @@ use api::image::v0::{GetRequest, PullPolicy, PullRequest};
 use api::runtime::v0::{Container, ErrorReason, container};
 
 use super::image;
+use super::image::RegistryFlags;
 use crate::failure::Failure;
 use crate::session::Session;
 
-/// Pulls the image of a container as its policy says.
-pub(crate) async fn image(session: &Session, container: &mut Container) -> Result<(), Failure> {
+/// Pulls the image of a container as its policy says, with what its registry is to be told.
+pub(crate) async fn image(
+    session: &Session,
+    container: &mut Container,
+    registry: &RegistryFlags,
+) -> Result<(), Failure> {
     let policy = match container.pull() {
         container::Pull::Never if is_there(session, &container.image).await? => return Ok(()),
         container::Pull::Never => {
@@ -26,6 +31,7 @@ pub(crate) async fn image(session: &Session, container: &mut Container) -> Resul
         tenant: session.tenant(),
         reference: container.image.clone(),
         policy: policy.into(),
+        credentials: registry.read()?,
         ..Default::default()
     };
     image::pulled(session, request).await?;

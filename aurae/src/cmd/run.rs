@@ -8,6 +8,7 @@ use std::slice;
 use api::runtime::v0::{CellSpec, Executable, ExecutableSpec, RunExecutableRequest, WaitFor};
 
 use super::fetch;
+use super::image::RegistryFlags;
 use super::launch::{AttachmentFlags, aurae_failed, launch};
 use super::names::{image_name, invent_name};
 use crate::failure::Failure;
@@ -67,6 +68,8 @@ pub(crate) struct RunArgs {
     container: ContainerFlags,
     #[command(flatten)]
     entrypoint: EntrypointFlag,
+    #[command(flatten)]
+    registry: RegistryFlags,
     /// An image; after `--`, or with a path, a program of the node
     #[arg(value_name = "IMAGE | -- COMMAND")]
     image: String,
@@ -90,13 +93,17 @@ enum What<'a> {
 /// Runs it; the workload's own status when attached.
 pub(crate) async fn run(session: &Session, args: &RunArgs) -> Result<u8, Failure> {
     args.attachment.check()?;
+    if args.registry.take_stdin() && args.attachment.interactive {
+        let message = "standard input can't be both the password and the program's";
+        return Err(Failure::usage(message));
+    }
     let mut request = args.request(session)?;
     if let Some(container) = request
         .own_cell
         .as_mut()
         .and_then(|it| it.container.as_mut())
     {
-        let fetched = fetch::image(session, container).await;
+        let fetched = fetch::image(session, container, &args.registry).await;
         fetched.map_err(|failure| {
             let image = &container.image;
             let hint = format!("{image} is taken for an image: a program goes after `--`");
@@ -145,6 +152,7 @@ impl RunArgs {
             wait_for: WaitFor::Started.into(),
             own_cell,
             attach_follows: !self.attachment.detach,
+            ..Default::default()
         })
     }
 

@@ -11,6 +11,8 @@ use model::container::{Container, Pull as Wanted};
 use model::error::Error;
 use model::name::Tenant;
 
+use super::keys::Keys;
+
 /// An image that is to be pulled first.
 pub(crate) struct Fetch {
     reference: Reference,
@@ -61,7 +63,7 @@ impl Fetch {
         Ok(Some(Self { reference, policy }))
     }
 
-    /// Pulls it. Who wants to see progress pulls it before.
+    /// Pulls it, with the request's credentials. Who wants to see progress pulls it before.
     ///
     /// # Errors
     /// Those of a pull.
@@ -70,13 +72,15 @@ impl Fetch {
         images: &Images,
         permit: &Permit,
         tenant: &Tenant,
+        keys: &Keys,
     ) -> Result<(), Error> {
+        let credentials = keys.for_image(&self.reference);
         let pull = Pull {
             tenant: tenant.clone(),
             reference: self.reference,
             policy: self.policy,
             platform: None,
-            credentials: None,
+            credentials,
         };
         images.fetch(permit, pull)?.end().await.map(drop)
     }

@@ -12,6 +12,7 @@ pub(crate) mod deadline;
 pub(crate) mod fetch;
 mod identity;
 mod image;
+pub(crate) mod keys;
 mod layer;
 pub(crate) mod node;
 mod observe;

@@ -26,6 +26,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::caller::Caller;
 use super::fetch::Fetch;
+use super::keys::Keys;
 use super::stream::{Answers, Beside, first, until_expelled};
 
 /// The service `Pods`.
@@ -72,7 +73,10 @@ impl PodService {
 impl Service for PodService {
     async fn run(&self, request: Request<wire::RunRequest>) -> Answer<wire::PodStatus> {
         let caller = self.enter(&request, action::RUN)?;
-        let run = convert::run(caller.tenant(), request.into_inner()).map_err(to_status)?;
+        let mut request = request.into_inner();
+        let keys = std::mem::take(&mut request.registry_credentials);
+        let keys = Keys::of(keys).map_err(to_status)?;
+        let run = convert::run(caller.tenant(), request).map_err(to_status)?;
         let (tenant, path) = (run.tenant.clone(), run.path.clone());
         let fetches = self.fetches(&tenant, &run.spec).map_err(to_status)?;
         let also = [RUN_CELL, RUN_EXECUTABLE];
@@ -83,7 +87,7 @@ impl Service for PodService {
             .permit_effects(&tenant, &path, Reach::Object, also)
             .await?;
         for fetch in fetches {
-            let fetching = fetch.carry_out(&self.images, &permit, &tenant);
+            let fetching = fetch.carry_out(&self.images, &permit, &tenant, &keys);
             caller.unless_expelled(fetching).await?;
         }
         let status = caller.unless_expelled(self.pods.run(permit, run)).await?;
@@ -135,7 +139,10 @@ impl Service for PodService {
 
     async fn debug(&self, request: Request<wire::DebugRequest>) -> Answer<wire::PodStatus> {
         let caller = self.enter(&request, action::DEBUG)?;
-        let debug = convert::debug(caller.tenant(), request.into_inner()).map_err(to_status)?;
+        let mut request = request.into_inner();
+        let keys = std::mem::take(&mut request.registry_credentials);
+        let keys = Keys::of(keys).map_err(to_status)?;
+        let debug = convert::debug(caller.tenant(), request).map_err(to_status)?;
         let (tenant, path) = (debug.target.tenant.clone(), debug.target.path.clone());
         let root = debug.debug.container.root();
         let fetch = root.map(|it| Fetch::of_root(&self.images, &tenant, &it, "container.image"));
@@ -147,7 +154,7 @@ impl Service for PodService {
             .permit_effects(&tenant, &path, Reach::Object, also)
             .await?;
         if let Some(fetch) = fetch {
-            let fetching = fetch.carry_out(&self.images, &permit, &tenant);
+            let fetching = fetch.carry_out(&self.images, &permit, &tenant, &keys);
             caller.unless_expelled(fetching).await?;
         }
         let adding = self.pods.debug(permit, debug);

@@ -29,6 +29,7 @@ use super::attach::Attaching;
 use super::caller::Caller;
 use super::deadline::DefaultDeadline;
 use super::fetch::Fetch;
+use super::keys::Keys;
 use super::stream::{Answers, until_expelled};
 
 /// A page of objects is made smaller where its message would be larger: clients read 4 MiB unless
@@ -112,12 +113,12 @@ impl RuntimeService {
         caller: &Caller,
         permit: &Permit,
         tenant: &Tenant,
-        fetch: Option<Fetch>,
+        (fetch, keys): (Option<Fetch>, Keys),
     ) -> Result<(), Status> {
         match fetch {
             None => Ok(()),
             Some(fetch) => {
-                let fetching = fetch.carry_out(&self.images, permit, tenant);
+                let fetching = fetch.carry_out(&self.images, permit, tenant, &keys);
                 caller.unless_expelled(fetching).await
             }
         }
@@ -246,7 +247,10 @@ impl Service for RuntimeService {
     ) -> Answer<wire::ExecutableStatus> {
         let mut caller = self.enter(&request, action::RUN_EXECUTABLE)?;
         let bounded = has_deadline(&request);
-        let request = convert::run_executable(caller.tenant(), request.into_inner());
+        let mut request = request.into_inner();
+        let keys = std::mem::take(&mut request.registry_credentials);
+        let keys = Keys::of(keys).map_err(to_status)?;
+        let request = convert::run_executable(caller.tenant(), request);
         let request = request.map_err(to_status)?;
         caller.known_as(request.request_id.as_ref().map(|id| id.as_str()));
         let (tenant, own_cell) = (request.tenant.clone(), request.own_cell.as_ref());
@@ -256,7 +260,7 @@ impl Service for RuntimeService {
         let permit = caller
             .permit_effects(&tenant, &request.path, Reach::Object, also)
             .await?;
-        self.fetch(&caller, &permit, &tenant, fetch).await?;
+        self.fetch(&caller, &permit, &tenant, (fetch, keys)).await?;
         let wait_for = request.wait_for;
         let work = self.runtime.run_executable(permit, request);
         executable(&*self.run(&caller, wait_for, bounded, work).await?)
@@ -265,7 +269,10 @@ impl Service for RuntimeService {
     async fn run_cell(&self, request: Request<wire::RunCellRequest>) -> Answer<wire::CellStatus> {
         let mut caller = self.enter(&request, action::RUN_CELL)?;
         let bounded = has_deadline(&request);
-        let request = convert::run_cell(caller.tenant(), request.into_inner());
+        let mut request = request.into_inner();
+        let keys = std::mem::take(&mut request.registry_credentials);
+        let keys = Keys::of(keys).map_err(to_status)?;
+        let request = convert::run_cell(caller.tenant(), request);
         let request = request.map_err(to_status)?;
         caller.known_as(request.request_id.as_ref().map(|id| id.as_str()));
         let (tenant, spec) = (request.tenant.clone(), Some(&request.spec));
@@ -275,7 +282,7 @@ impl Service for RuntimeService {
         let permit = caller
             .permit_effects(&tenant, &request.path, Reach::Object, also.collect())
             .await?;
-        self.fetch(&caller, &permit, &tenant, fetch).await?;
+        self.fetch(&caller, &permit, &tenant, (fetch, keys)).await?;
         let wait_for = request.wait_for;
         let work = self.runtime.run_cell(permit, request);
         cell(&*self.run(&caller, wait_for, bounded, work).await?)

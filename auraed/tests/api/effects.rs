@@ -512,6 +512,7 @@ fn debug_pod(ann: Person) -> Called {
             r#ref: at(Owner, "group"),
             container: Some(of_nowhere("look")),
             target: String::new(),
+            ..Default::default()
         };
         PodsClient::new(ann.node.channel())
             .debug(request)

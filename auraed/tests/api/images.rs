@@ -38,7 +38,7 @@ fn hex(bytes: &[u8]) -> String {
         .collect()
 }
 
-fn digest(bytes: &[u8]) -> String {
+pub(crate) fn digest(bytes: &[u8]) -> String {
     format!("sha256:{}", hex(bytes))
 }
 
@@ -54,14 +54,14 @@ fn claiming(name: &str, layers: &[Vec<u8>], diff_ids: &[String]) -> Vec<u8> {
 }
 
 /// An image in the bytes that an archive has of it.
-struct Packed {
-    manifest: Vec<u8>,
+pub(crate) struct Packed {
+    pub(crate) manifest: Vec<u8>,
     /// Its layers and its configuration.
-    others: Vec<Vec<u8>>,
+    pub(crate) others: Vec<Vec<u8>>,
 }
 
 impl Packed {
-    fn new(layers: &[Vec<u8>], diff_ids: &[String]) -> Self {
+    pub(crate) fn new(layers: &[Vec<u8>], diff_ids: &[String]) -> Self {
         let config = json!({
             "os": "linux",
             "architecture": "amd64",

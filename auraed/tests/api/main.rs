@@ -41,6 +41,7 @@ mod pods_probes;
 mod pods_volumes;
 mod pods_watch;
 mod privileges;
+mod pulled;
 mod quotas;
 mod raw;
 mod requests;

@@ -80,6 +80,7 @@ pub(crate) async fn run(
             ..Default::default()
         }),
         wait_for: wait_for.into(),
+        ..Default::default()
     };
     let run = pods(person).run(request).await;
     run.map(tonic::Response::into_inner)
@@ -547,6 +548,10 @@ async fn a_port_is_reached_from_outside_and_a_pod_is_its_tenants_alone() {
 
 /// An image of busybox, whose entrypoint is its shell.
 pub(crate) fn busybox() -> Vec<u8> {
+    crate::images::archive(IMAGE, &[busybox_layer()])
+}
+
+pub(crate) fn busybox_layer() -> Vec<u8> {
     let program = std::fs::read("/bin/busybox").unwrap();
     let mut builder = tar::Builder::new(Vec::new());
     let files: [(&str, &[u8]); 2] = [("bin/busybox", &program), ("data/of-image", b"x")];
@@ -556,8 +561,7 @@ pub(crate) fn busybox() -> Vec<u8> {
         header.set_mode(0o755);
         builder.append_data(&mut header, path, data).unwrap();
     }
-    let layer = builder.into_inner().unwrap();
-    crate::images::archive(IMAGE, &[layer])
+    builder.into_inner().unwrap()
 }
 
 pub(crate) const IMAGE: &str = "registry.test/demo/busybox:v1";

@@ -37,6 +37,7 @@ async fn run_in_acme(
             ..Default::default()
         }),
         wait_for: wait_for.into(),
+        ..Default::default()
     };
     pods(person).run(request).await.unwrap().into_inner()
 }
@@ -50,6 +51,7 @@ async fn debug(
         r#ref: of_acme(path),
         container: Some(container),
         target: String::new(),
+        ..Default::default()
     };
     let added = pods(person).debug(request).await;
     added.map(tonic::Response::into_inner)

@@ -27,6 +27,7 @@ async fn debug(
         r#ref: at(pod),
         container: Some(container),
         target: target.to_owned(),
+        ..Default::default()
     };
     let added = pods(person).debug(request).await;
     added.map(tonic::Response::into_inner)
@@ -40,6 +41,7 @@ async fn assert_hidden(eve: &Person, look: wire::Container) {
         r#ref: theirs,
         container: Some(look),
         target: String::new(),
+        ..Default::default()
     };
     let hidden = pods(eve).debug(request).await.unwrap_err();
     let hidden = from_status(&hidden);

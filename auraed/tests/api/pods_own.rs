@@ -125,6 +125,7 @@ async fn a_container_is_told_the_labels_of_its_pod() {
             spec: Some(spec(vec![app])),
         }),
         wait_for: WaitFor::Ended.into(),
+        ..Default::default()
     };
     let ran = crate::pods::pods(&ann).run(request).await.unwrap();
     assert_eq!(ran.into_inner().phase(), Phase::Succeeded);

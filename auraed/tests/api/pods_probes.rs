@@ -17,8 +17,8 @@ use wire::probe::Ask;
 use crate::caller::Person;
 use crate::node::TestNode;
 use crate::pods::{
-    EXITED, SOON, assert_clean, at, container, exec, how, people, pods, remove, run, seconds, shell, spec,
-    until,
+    EXITED, SOON, assert_clean, at, container, exec, how, people, pods, remove, run, seconds,
+    shell, spec, until,
 };
 
 fn probe(ask: Ask) -> Option<wire::Probe> {

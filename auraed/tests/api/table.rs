@@ -537,6 +537,7 @@ pub(crate) const ROWS: &[Row] = &[
             r#ref: at(whom, "duo"),
             container,
             target: String::new(),
+            ..Default::default()
         }
         .encode_to_vec()
     }),
@@ -890,6 +891,7 @@ pub(crate) async fn furnish(administrator: &Person, owner: &Person) {
     let request = pod::RunRequest {
         pod: Some(duo(at(Whom::Owner, "duo"))),
         wait_for: pod::WaitFor::Ready.into(),
+        ..Default::default()
     };
     crate::pods::pods(owner).run(request).await.unwrap();
     for script in ["true", "false"] {

@@ -226,6 +226,7 @@ fn debug() -> pods::DebugRequest {
             ..Default::default()
         }),
         target: "app".into(),
+        ..Default::default()
     }
 }
 

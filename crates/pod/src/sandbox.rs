@@ -104,11 +104,7 @@ pub(crate) trait Sandbox: Send + Sync + 'static {
     fn ended<'a>(&'a self, container: &'a str, uid: Uid) -> BoxFuture<'a, Result<Exit, Error>>;
 
     /// The last word of a run that has ended, which is kept then ([`Self::told`]).
-    fn last_word<'a>(
-        &'a self,
-        container: &'a Container,
-        ran: &'a Ran,
-    ) -> BoxFuture<'a, String>;
+    fn last_word<'a>(&'a self, container: &'a Container, ran: &'a Ran) -> BoxFuture<'a, String>;
 
     /// The last word that was kept of the run that was started again so often.
     fn told(&self, container: &str, restarts: u32) -> Option<String>;

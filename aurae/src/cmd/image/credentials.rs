@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a registry is told about the caller: `--user`, or what `docker login` has kept on this
-//! machine. It goes to the node with the request, and the node keeps none of it.
+//! What a registry is told about the caller: a name or a token, with the secret from standard input.
+//! It goes to the node with the request, and the node keeps none of it.
 
 use std::io::{IsTerminal, Read};
 
@@ -25,21 +25,47 @@ pub(super) struct CredentialArgs {
 impl CredentialArgs {
     /// The credentials; `None`: the node's own for that registry.
     pub(super) fn read(&self) -> Result<Option<Credentials>, Failure> {
-        if let Some(username) = &self.user {
-            return Ok(Some(Credentials {
-                username: username.clone(),
-                password: secret("password")?,
-                ..Credentials::default()
-            }));
-        }
-        if self.token_stdin {
-            return Ok(Some(Credentials {
-                identity_token: secret("token")?,
-                ..Credentials::default()
-            }));
-        }
-        Ok(None)
+        read(self.user.as_deref(), self.token_stdin)
     }
+}
+
+/// The same for commands that run an image, whose `--user` is the program's.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "The image's registry")]
+pub(crate) struct RegistryFlags {
+    /// Your name at the image's registry; the password is read from standard input
+    #[arg(long, value_name = "NAME")]
+    pub(crate) registry_user: Option<String>,
+    /// An identity token of the registry, read from standard input
+    #[arg(long, conflicts_with = "registry_user")]
+    pub(crate) registry_token_stdin: bool,
+}
+
+impl RegistryFlags {
+    /// The credentials; `None`: the node's own for that registry.
+    pub(crate) fn read(&self) -> Result<Option<Credentials>, Failure> {
+        read(self.registry_user.as_deref(), self.registry_token_stdin)
+    }
+
+    /// Whether standard input has a secret.
+    pub(crate) fn take_stdin(&self) -> bool {
+        self.registry_user.is_some() || self.registry_token_stdin
+    }
+}
+
+fn read(user: Option<&str>, token: bool) -> Result<Option<Credentials>, Failure> {
+    Ok(match (user, token) {
+        (Some(user), _) => Some(Credentials {
+            username: user.to_owned(),
+            password: secret("password")?,
+            ..Credentials::default()
+        }),
+        (None, true) => Some(Credentials {
+            identity_token: secret("token")?,
+            ..Credentials::default()
+        }),
+        (None, false) => None,
+    })
 }
 
 fn secret(what: &str) -> Result<String, Failure> {

@@ -17,6 +17,7 @@ use tonic::transport::Channel;
 use crate::failure::Failure;
 use crate::session::Session;
 
+pub(crate) use credentials::RegistryFlags;
 pub(crate) use transfer::pulled;
 
 /// The largest answer: a list of every image that a tenant may have.

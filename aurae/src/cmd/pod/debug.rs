@@ -73,6 +73,7 @@ pub(super) async fn run(session: &Session, args: &DebugArgs) -> Result<u8, Failu
         r#ref: Some(session.reference(&args.pod)),
         container: Some(container),
         target: args.target.clone(),
+        ..Default::default()
     };
     let progress = Progress::start(format!("adding {name} to {}", args.pod));
     let request = session.node.within(request, MAKING);

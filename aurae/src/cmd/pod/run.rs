@@ -5,11 +5,13 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use api::convert::pod::{Manifest, read_manifest, to_spec};
+use api::convert::pod::{Manifest, PullSecret, read_manifest, to_spec};
+use api::image::v0::{Credentials, RegistryCredentials};
 use api::pod::v0::{ListResponse, Pod, PodStatus, RunRequest, UpdateRequest, WaitFor};
 use serde::Deserialize;
 
 use super::pods;
+use crate::cmd::image::RegistryFlags;
 use crate::failure::{FINDINGS, Failure};
 use crate::output::{Format, OutputArgs, Progress, note, print_line, print_message};
 use crate::session::Session;
@@ -19,7 +21,8 @@ Examples:
   aurae pod run -f pod.yaml
   aurae pod run -f pod.yaml --wait ready
   aurae pod run -f - --name web-2 < pod.yaml
-  aurae pod run -f job.yaml --wait ended -o json";
+  aurae pod run -f job.yaml --wait ended -o json
+  aurae pod run -f pod.yaml --registry registry.example --registry-user ann < password";
 
 /// The longest wait, where one is asked for.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
@@ -41,6 +44,11 @@ pub(super) struct RunArgs {
     /// When to go on
     #[arg(long, value_enum, value_name = "STATE", default_value = "created")]
     wait: Wait,
+    /// The registry that you have a name or a token for, as in registry.example:5000
+    #[arg(long, value_name = "REGISTRY", help_heading = "The images' registry")]
+    registry: Option<String>,
+    #[command(flatten)]
+    credentials: RegistryFlags,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -96,9 +104,10 @@ pub(super) async fn run(session: &Session, args: &RunArgs) -> Result<u8, Failure
         };
         manifest.name.clone_from(name);
     }
+    let own = own_credentials(args)?;
     let mut made = Vec::new();
     for manifest in manifests {
-        made.push(one(session, args, manifest).await?);
+        made.push(one(session, args, manifest, &own).await?);
     }
     show(args.output.output, made)
 }
@@ -127,7 +136,58 @@ fn pod(session: &Session, manifest: Manifest) -> Pod {
     }
 }
 
-async fn one(session: &Session, args: &RunArgs, manifest: Manifest) -> Result<PodStatus, Failure> {
+/// What the registry that was named is told.
+fn own_credentials(args: &RunArgs) -> Result<Option<RegistryCredentials>, Failure> {
+    let stdin = args.credentials.take_stdin();
+    match &args.registry {
+        None if stdin => {
+            let message = "a name or a token is for one registry, which --registry names";
+            Err(Failure::usage(message))
+        }
+        Some(_) if !stdin => {
+            let message = "--registry needs --registry-user or --registry-token-stdin";
+            Err(Failure::usage(message))
+        }
+        Some(_) if args.file.as_os_str() == "-" => {
+            let message = "standard input can't be both the file and the password";
+            Err(Failure::usage(message))
+        }
+        None => Ok(None),
+        Some(registry) => Ok(Some(RegistryCredentials {
+            registry: registry.clone(),
+            credentials: args.credentials.read()?,
+        })),
+    }
+}
+
+/// Those of the manifest, and in their place what the caller says.
+fn all_credentials(
+    secrets: &[PullSecret],
+    own: &Option<RegistryCredentials>,
+) -> Vec<RegistryCredentials> {
+    let is_own = |secret: &&PullSecret| {
+        let own = own.as_ref();
+        own.is_some_and(|own| own.registry == secret.registry)
+    };
+    let secrets = secrets.iter().filter(|secret| !is_own(secret));
+    let secrets = secrets.map(|secret| RegistryCredentials {
+        registry: secret.registry.clone(),
+        credentials: Some(Credentials {
+            username: secret.username.clone(),
+            password: secret.password.clone(),
+            identity_token: secret.identity_token.clone(),
+            ..Default::default()
+        }),
+    });
+    secrets.chain(own.clone()).collect()
+}
+
+async fn one(
+    session: &Session,
+    args: &RunArgs,
+    manifest: Manifest,
+    own: &Option<RegistryCredentials>,
+) -> Result<PodStatus, Failure> {
     let (wait_for, longest) = match args.wait {
         Wait::Created => (WaitFor::Created, MAKING),
         Wait::Ready => (WaitFor::Ready, LONGEST),
@@ -135,6 +195,7 @@ async fn one(session: &Session, args: &RunArgs, manifest: Manifest) -> Result<Po
     };
     let progress = Progress::start(format!("running {}", manifest.name));
     let request = RunRequest {
+        registry_credentials: all_credentials(&manifest.pull_secrets, own),
         pod: Some(pod(session, manifest)),
         wait_for: wait_for.into(),
     };

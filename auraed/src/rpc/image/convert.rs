@@ -90,7 +90,11 @@ fn platform(text: &str) -> Result<Option<Platform>> {
         .map_err(|error| Error::invalid("platform", error.problem()).hint(hint))
 }
 
-fn credentials(message: wire::Credentials) -> Result<Credentials> {
+/// Checks what a registry is to be told.
+///
+/// # Errors
+/// `INVALID_FIELD`: `credentials`.
+pub(in crate::rpc) fn credentials(message: wire::Credentials) -> Result<Credentials> {
     let wire::Credentials {
         username,
         password,

@@ -4,6 +4,8 @@
 mod convert;
 mod transfer;
 
+pub(super) use convert::credentials;
+
 use std::sync::Arc;
 use std::time::Duration;
 

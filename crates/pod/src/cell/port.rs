@@ -62,11 +62,7 @@ impl Sandbox for CellSandbox {
         Box::pin(self.ended_now(container, uid))
     }
 
-    fn last_word<'a>(
-        &'a self,
-        container: &'a Container,
-        ran: &'a Ran,
-    ) -> BoxFuture<'a, String> {
+    fn last_word<'a>(&'a self, container: &'a Container, ran: &'a Ran) -> BoxFuture<'a, String> {
         Box::pin(self.last_word_now(container, ran))
     }
 

@@ -10,9 +10,7 @@ use model::pod::spec::{Container, Needs, Pull};
 use model::pod::volume::VolumeMount;
 
 use super::port;
-use crate::convert::scalar::{
-    duration, enumeration, maybe_duration, parse, required, to_duration,
-};
+use crate::convert::scalar::{duration, enumeration, maybe_duration, parse, required, to_duration};
 use crate::pod::v0 as wire;
 
 pub(super) fn container(message: wire::Container) -> Result<Container> {

@@ -27,6 +27,7 @@ pub(super) fn work(named: &Named, message: wire::Work) -> Result<Work> {
         Run::Executable(message) => executable(named, message).within("executable"),
         Run::Cell(message) => cell(named, message).within("cell"),
         Run::Pod(message) => {
+            without_keys(&message.registry_credentials).within("pod")?;
             let run = pod::run(&named.tenant, message).within("pod")?;
             at(named, &run.tenant, &run.path, 1, "pod").within("pod")?;
             if run.wait_for != model::pod::request::WaitFor::Created {
@@ -41,9 +42,21 @@ pub(super) fn work(named: &Named, message: wire::Work) -> Result<Work> {
     }
 }
 
+/// Credentials are for one request: what is kept has none.
+fn without_keys(keys: &[crate::image::v0::RegistryCredentials]) -> Result<()> {
+    match keys {
+        [] => Ok(()),
+        _ => {
+            let problem = "can't be kept: configure those of the registry on the node";
+            Err(Error::invalid("registry_credentials", problem))
+        }
+    }
+}
+
 const NOBODY: &str = "has no meaning for runs of a schedule";
 
 fn executable(named: &Named, message: crate::runtime::v0::RunExecutableRequest) -> Result<Work> {
+    without_keys(&message.registry_credentials)?;
     let run = request::run_executable(&named.tenant, message)?;
     let cell = run.own_cell.clone().unwrap_or_default();
     Ok(Work::Executable {
@@ -54,6 +67,7 @@ fn executable(named: &Named, message: crate::runtime::v0::RunExecutableRequest) 
 
 fn cell(named: &Named, message: wire::CellWork) -> Result<Work> {
     let run = required("cell", message.cell)?;
+    without_keys(&run.registry_credentials).within("cell")?;
     let run: RunCell = request::run_cell(&named.tenant, run).within("cell")?;
     at(named, &run.tenant, &run.path, 1, "cell").within("cell")?;
     if run.request_id.is_some() || run.wait_for != WaitFor::Started {
@@ -73,6 +87,7 @@ fn cell(named: &Named, message: wire::CellWork) -> Result<Work> {
                     "is not for what is in a cell already",
                 ));
             }
+            without_keys(&message.registry_credentials)?;
             program(named, request::run_executable(&named.tenant, message)?)
         };
         programs.push(each().within(&format!("executables[{i}]"))?);

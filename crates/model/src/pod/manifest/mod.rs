@@ -7,6 +7,7 @@ mod container;
 mod network;
 mod owner;
 mod probe;
+mod pull;
 pub(crate) mod quantity;
 pub(crate) mod reader;
 mod selinux;
@@ -20,6 +21,7 @@ use serde_json::Value;
 use super::spec::{Draft, HostAlias, Restart};
 use crate::name::Label;
 use crate::schedule::given::{Config, Given, Kind, Place};
+pub use pull::PullSecret;
 use reader::{Fields, Problems};
 
 /// A pod that was read.
@@ -33,6 +35,8 @@ pub struct Manifest {
     pub labels: BTreeMap<String, String>,
     /// Not checked yet.
     pub draft: Draft,
+    /// What its images are pulled with, by registry.
+    pub pull_secrets: Vec<PullSecret>,
 }
 
 /// A field that can't be taken.
@@ -60,6 +64,8 @@ pub(crate) struct Beside {
     secret: Maps,
     /// What is mentioned is named, and given when a run begins; it needs not be in the file.
     pub(crate) given: Option<RefCell<Vec<Given>>>,
+    /// What the pod that is being read has images pulled with.
+    pulls: RefCell<Vec<PullSecret>>,
 }
 
 impl Beside {
@@ -226,6 +232,7 @@ fn pod(document: Value, beside: &Beside, problems: &mut Problems) -> Manifest {
         namespace: meta.namespace,
         labels: meta.labels,
         draft,
+        pull_secrets: beside.pulls.take(),
     }
 }
 
@@ -265,6 +272,7 @@ pub(crate) fn spec(
     let mut pods = security(&mut fields, &mut draft);
     pods.annotations = annotations.clone();
     defaults(&mut fields);
+    pull::secrets(&mut fields, beside);
     let mut ports = Vec::new();
     draft.init_containers = fields.each("initContainers", |it| {
         container::container(it, beside, &pods, true, &mut ports)

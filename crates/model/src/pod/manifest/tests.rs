@@ -300,7 +300,11 @@ fn variables_are_told_labels_and_annotations() {
         value("cost $$5")
     );
     assert_eq!(taken("metadata.annotations['none']"), value(""));
-    for path in ["metadata.labels", "metadata.labels['']", "metadata.labels[a]"] {
+    for path in [
+        "metadata.labels",
+        "metadata.labels['']",
+        "metadata.labels[a]",
+    ] {
         let problems = taken(path).unwrap_err();
         let field = "spec.containers[0].env[0].valueFrom.fieldRef.fieldPath";
         assert_eq!(problems[0].path, field, "{path}");
@@ -342,4 +346,38 @@ fn parameters_of_the_kernel_are_taken_by_name() {
         ["net.ipv4.conf.eth0.forwarding", "net.ipv4.ip_forward"]
     );
     PodSpec::try_from(taken[0].draft.clone()).unwrap();
+}
+
+#[test]
+fn secrets_for_pulling_are_read_by_registry_and_never_shown() {
+    // `ann:word` in base64.
+    let auths = json!({"auths": {
+        "https://index.docker.io/v1/": {"auth": "YW5uOndvcmQ="},
+        "registry.test:5000": {"username": "bob", "password": "other"},
+        "token.test": {"auth": "YW5uOndvcmQ=", "identitytoken": "long"}}});
+    let secret = |text: String| {
+        json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson",
+            "metadata": {"name": "regcred"}, "stringData": {".dockerconfigjson": text}})
+    };
+    let document = pod(json!({"containers": [{"name": "a", "image": "x"}],
+        "imagePullSecrets": [{"name": "regcred"}]}));
+    let taken = read(vec![secret(auths.to_string()), document.clone()]).unwrap();
+    let mut found = taken[0].pull_secrets.clone();
+    found.sort_by(|a, b| a.registry.cmp(&b.registry));
+    let of = |it: &PullSecret| {
+        let texts = [&it.registry, &it.username, &it.password, &it.identity_token];
+        texts.map(String::clone)
+    };
+    let found: Vec<_> = found.iter().map(of).collect();
+    let expected = [
+        ["docker.io", "ann", "word", ""],
+        ["registry.test:5000", "bob", "other", ""],
+        ["token.test", "", "", "long"],
+    ];
+    assert_eq!(found, expected);
+    assert!(!format!("{taken:?}").contains("word"));
+    let field = "spec.imagePullSecrets[0].name";
+    assert_eq!(paths(vec![document.clone()]), [field]);
+    let broken = secret("{}".to_owned());
+    assert_eq!(paths(vec![broken, document]), [field]);
 }
