@@ -23,6 +23,7 @@ pub(crate) fn start(
     let settings = Settings {
         state_dir: config.paths.state.clone(),
         node_name,
+        seccomp_profiles: config.runtime.seccomp_profiles.clone(),
         node_memory: host::memory().map_or(u64::MAX, |(total, _)| total),
     };
     let (runtime, identity) = (runtime.clone(), Arc::clone(identity));

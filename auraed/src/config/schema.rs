@@ -157,6 +157,8 @@ pub(crate) struct Runtime {
     pub(crate) root: Vec<PathBuf>,
     /// Where files say what devices with a name are (CDI); a later folder counts more.
     pub(crate) cdi: Vec<PathBuf>,
+    /// Filters of system calls that pods of administrators may name, in Docker's JSON form.
+    pub(crate) seccomp_profiles: PathBuf,
     /// The first user id that cells get on the node.
     pub(crate) first_id: u32,
     /// How many ids cells share out.
@@ -377,6 +379,7 @@ impl Default for Runtime {
         Self {
             root: init::DEFAULT_ROOT.map(PathBuf::from).to_vec(),
             cdi: ["/etc/cdi", "/var/run/cdi"].map(PathBuf::from).to_vec(),
+            seccomp_profiles: "/etc/aurae/seccomp".into(),
             first_id: 0x0008_0000,
             id_count: 0x6ff8_0000,
             finished_max_age: seconds(7 * DAY),

@@ -163,3 +163,41 @@ async fn a_pod_has_parameters_of_its_own_namespaces_alone() {
     assert_clean(&node);
     node.stop();
 }
+
+#[tokio::test]
+async fn a_container_has_the_filter_that_a_file_of_the_node_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let filter = r#"{ "defaultAction": "SCMP_ACT_ALLOW", "syscalls": [
+        { "names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO", "errnoRet": 5 } ] }"#;
+    std::fs::write(folder.path().join("no-folders.json"), filter).unwrap();
+    let setting = format!("runtime.seccomp_profiles={}", folder.path().display());
+    let Some(node) = TestNode::start_with(&[&setting]) else {
+        return;
+    };
+    let (administrator, ann) = people(&node).await;
+    let mia = administrator.introduce(&node, "acme", "mia", None).await;
+    let with = |name: &str| {
+        let mut app = container("app", "touch /tmp/a && ! mkdir /tmp/b");
+        app.seccomp_profile = name.to_owned();
+        spec(vec![app])
+    };
+    let ran = run(&ann, "web", with("no-folders.json"), WaitFor::Ended).await;
+    let ran = ran.unwrap();
+    assert_eq!(ran.phase(), Phase::Succeeded, "{ran:#?}");
+    // Without it the same program may.
+    let plain = run(&ann, "plain", with(""), WaitFor::Ended).await.unwrap();
+    assert_eq!(plain.phase(), Phase::Failed, "{plain:#?}");
+    let none = run(&ann, "none", with("none.json"), WaitFor::Ended).await;
+    let none = none.unwrap();
+    let message = &none.containers[0].message;
+    assert!(message.contains("none.json"), "{none:#?}");
+    let refused = run(&mia, "web", with("no-folders.json"), WaitFor::Ended).await;
+    let refused = api::status::from_status(&refused.unwrap_err());
+    let field = "pod.spec.containers[0].seccomp_profile";
+    assert_eq!(refused.field.as_deref(), Some(field), "{refused:?}");
+    for path in ["web", "plain", "none"] {
+        remove(&ann, path, false).await.unwrap();
+    }
+    assert_clean(&node);
+    node.stop();
+}

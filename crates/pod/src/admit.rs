@@ -138,6 +138,10 @@ fn check_container(container: &Container, field: &str) -> Result<(), Error> {
         let field = format!("{field}.selinux_label");
         return Err(refused("a label of SELinux's", field));
     }
+    if !container.seccomp_profile.is_empty() {
+        let field = format!("{field}.seccomp_profile");
+        return Err(refused("a filter of system calls of the node's", field));
+    }
     match container.unconfined {
         true => Err(refused(
             "a program without a filter of system calls",
@@ -254,6 +258,11 @@ mod tests {
         assert_eq!(refused.reason, Reason::Unsupported, "{refused:?}");
         assert_eq!(refused.field.as_deref(), Some("pod.spec.sandbox_class"));
         dialled(&spec(&draft)).unwrap();
+        draft.init_containers[0].seccomp_profile = "a.json".to_owned();
+        let refused = field(check_pod(&spec(&draft)));
+        let expected = "pod.spec.init_containers[0].seccomp_profile";
+        assert_eq!(refused.as_deref(), Some(expected));
+        draft.init_containers[0].seccomp_profile.clear();
         draft.init_containers[0].unconfined = true;
         let refused = field(check_pod(&spec(&draft)));
         let expected = "pod.spec.init_containers[0].unconfined";

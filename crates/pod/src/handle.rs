@@ -46,6 +46,8 @@ pub struct Settings {
     pub node_name: String,
     /// In bytes.
     pub node_memory: u64,
+    /// The folder of filters of system calls that containers may name.
+    pub seccomp_profiles: PathBuf,
 }
 
 /// The handle of the subsystem; cheap to clone.

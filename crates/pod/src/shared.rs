@@ -234,7 +234,9 @@ impl Shared {
                     ..Facts::default()
                 },
                 node_bytes: self.settings.node_memory,
+                filter: String::new(),
             },
+            filters: Arc::from(self.settings.seccomp_profiles.as_path()),
             of_node: self.of_node.clone(),
         });
         let share = self.tenants.share(&key.0);

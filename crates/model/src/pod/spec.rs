@@ -181,6 +181,10 @@ pub struct Container {
     /// It may use every system call.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub unconfined: bool,
+    /// The file of the node that says its filter of system calls, below the node's folder of them;
+    /// empty: the default one.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub seccomp_profile: String,
     /// The profile of AppArmor's that confines it; empty: none.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub apparmor_profile: String,

@@ -11,9 +11,11 @@ pub(crate) mod left;
 mod port;
 pub(crate) mod program;
 pub(crate) mod remove;
+mod seccomp;
 mod settle;
 pub(crate) mod volumes;
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -92,6 +94,8 @@ pub(crate) struct CellSandbox {
     pub(crate) held: Mutex<Option<Held>>,
     pub(crate) around: Around,
     pub(crate) of_node: Arc<OfNode>,
+    /// The node's filters of system calls.
+    pub(crate) filters: Arc<Path>,
 }
 
 impl CellSandbox {
@@ -125,6 +129,18 @@ impl CellSandbox {
             around.facts.labels = pod.meta().labels.clone();
         }
         around
+    }
+
+    /// The same with what the container's file of the node says.
+    async fn around_of(&self, container: &Container) -> Result<Around, Error> {
+        let around = self.around();
+        if container.seccomp_profile.is_empty() {
+            return Ok(around);
+        }
+        let (folder, name) = (self.filters.clone(), container.seccomp_profile.clone());
+        let read = tokio::task::spawn_blocking(move || seccomp::read(&folder, &name)).await;
+        let filter = read.map_err(|e| Error::internal(e.to_string()))??;
+        Ok(Around { filter, ..around })
     }
 
     fn spec(&self) -> Arc<PodSpec> {
@@ -207,7 +223,8 @@ impl CellSandbox {
             self.run_cell(path, spec).await?;
         }
         self.check_user(container, &place).await?;
-        let spec = program::debug_program(&self.spec(), container, &self.around(), sees)?;
+        let around = self.around_of(container).await?;
+        let spec = program::debug_program(&self.spec(), container, &around, sees)?;
         let labels = marks(Count::default(), false)?;
         let started = self.run(self.main(&place)?, labels, spec, WaitFor::Started);
         program_of(&*started.await?).ok_or_else(|| Error::internal("no program was started"))
@@ -217,7 +234,8 @@ impl CellSandbox {
         let path = self.main(&container.name)?;
         self.check_user(container, &container.name).await?;
         self.forget_word(container).await?;
-        let spec = program::main_program(&self.spec(), container, &self.around())?;
+        let around = self.around_of(container).await?;
+        let spec = program::main_program(&self.spec(), container, &around)?;
         let started = self.run(path, marks(count, false)?, spec, WaitFor::Started);
         let started = started.await?;
         program_of(&started).ok_or_else(|| Error::internal("a program that is none was started"))
@@ -315,7 +333,8 @@ impl CellSandbox {
         let named = named.ok_or_else(|| Error::not_found("container", container))?;
         let name = format!("{ASK}{}", unique()?);
         let path = self.below(&self.container(container)?, &name)?;
-        let spec = program::beside(&pod, named, &self.around(), argv)?;
+        let around = self.around_of(named).await?;
+        let spec = program::beside(&pod, named, &around, argv)?;
         let run = self.run(path.clone(), Labels::default(), spec, WaitFor::Exited);
         match tokio::time::timeout(timeout, run).await {
             Ok(ended) => exit_of(&*ended?),

@@ -21,6 +21,8 @@ pub(crate) struct Around {
     pub(crate) facts: Facts,
     /// The node's memory, in bytes.
     pub(crate) node_bytes: u64,
+    /// The container's own filter of system calls, in Docker's JSON form; empty: it names none.
+    pub(crate) filter: String,
 }
 
 /// The period of CPU limits.
@@ -179,6 +181,7 @@ fn within(
                 true => Profile::Unconfined,
                 false => Profile::Default,
             },
+            custom: around.filter.clone(),
             ..Seccomp::default()
         },
         apparmor_profile: container.apparmor_profile.clone(),

@@ -186,6 +186,7 @@ fn check_container(pod: &Draft, container: &Container, is_init: bool) -> Result<
     super::env::expand(container, &super::env::Facts::default())?;
     check_mounts(pod, &container.mounts)?;
     check_message(container)?;
+    check_filter(container)?;
     super::user::check(pod, container)?;
     check_needs(container)?;
     check_probes(container)?;
@@ -307,6 +308,18 @@ fn check_mounts(pod: &Draft, mounts: &[VolumeMount]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn check_filter(container: &Container) -> Result<()> {
+    let field = "seccomp_profile";
+    match container.seccomp_profile.as_str() {
+        "" => Ok(()),
+        _ if container.unconfined => {
+            let problem = "has no meaning for a container without a filter (`unconfined`)";
+            Err(Error::invalid(field, problem))
+        }
+        name => check_relative(field, name),
+    }
 }
 
 fn check_message(container: &Container) -> Result<()> {

@@ -52,7 +52,14 @@ type Change = fn(&mut Draft);
 
 #[test]
 fn what_cant_be_is_refused_by_the_fields_path() {
-    let cases: [(&str, Change); 24] = [
+    let cases: [(&str, Change); 26] = [
+        ("containers[0].seccomp_profile", |pod| {
+            pod.containers[0].seccomp_profile = "../a.json".into();
+        }),
+        ("containers[0].seccomp_profile", |pod| {
+            pod.containers[0].seccomp_profile = "a.json".into();
+            pod.containers[0].unconfined = true;
+        }),
         ("sysctls[\"a b\"]", |pod| {
             pod.sysctls = [("a b".into(), "1".into())].into();
         }),

@@ -112,7 +112,8 @@ fn security(fields: &mut Fields<'_>, pods: &Security, container: &mut Container)
         container.drop_capabilities = capabilities.list("drop");
         capabilities.end();
     }
-    container.unconfined = seccomp(&mut given).unwrap_or(pods.unconfined);
+    let filter = seccomp(&mut given).unwrap_or_else(|| pods.filter.clone());
+    (container.unconfined, container.seccomp_profile) = filter;
     container.apparmor_profile = apparmor(&mut given).unwrap_or_else(|| pods.apparmor.clone());
     let own = selinux::labels(&mut given).map(|labels| labels.program);
     container.selinux_label = own.or_else(|| pods.selinux.clone()).unwrap_or_default();
@@ -130,16 +131,24 @@ fn security(fields: &mut Fields<'_>, pods: &Security, container: &mut Container)
     given.end();
 }
 
-/// Whether a profile leaves every system call; `None`: there is none.
-pub(super) fn seccomp(fields: &mut Fields<'_>) -> Option<bool> {
+/// Whether a profile leaves every system call, and the file of the node that says it; `None`: there
+/// is none.
+pub(super) fn seccomp(fields: &mut Fields<'_>) -> Option<(bool, String)> {
     let mut profile = fields.object("seccompProfile")?;
-    let kind = profile.text("type");
-    if !matches!(kind.as_str(), "RuntimeDefault" | "Unconfined") {
-        let words = format!("is {kind}: RuntimeDefault and Unconfined can be taken");
-        profile.refuse("type", words);
+    let (kind, name) = (profile.text("type"), profile.text("localhostProfile"));
+    match (kind.as_str(), name.is_empty()) {
+        ("Localhost", false) | ("RuntimeDefault" | "Unconfined", true) => {}
+        ("Localhost", true) => profile.refuse("localhostProfile", "must name the profile"),
+        ("RuntimeDefault" | "Unconfined", false) => {
+            profile.refuse("localhostProfile", "has a meaning with Localhost alone");
+        }
+        _ => {
+            let words = format!("is {kind}: it must be RuntimeDefault, Unconfined or Localhost");
+            profile.refuse("type", words);
+        }
     }
     profile.end();
-    Some(kind == "Unconfined")
+    Some((kind == "Unconfined", name))
 }
 
 /// The profile of AppArmor's by its name, empty for none at all; `None`: nothing is said. A node

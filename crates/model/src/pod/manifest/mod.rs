@@ -322,7 +322,8 @@ fn alias(mut fields: Fields<'_>) -> Option<HostAlias> {
 struct Security {
     user: String,
     non_root: bool,
-    unconfined: bool,
+    /// Whether every system call is left, and the node's file that says which.
+    filter: (bool, String),
     apparmor: String,
     selinux: Option<String>,
     /// What variables are told of its annotations.
@@ -356,7 +357,7 @@ fn security(fields: &mut Fields<'_>, draft: &mut Draft) -> Security {
     let security = Security {
         user: draft.user.clone(),
         non_root: given.flag("runAsNonRoot").unwrap_or(false),
-        unconfined: container::seccomp(&mut given).unwrap_or(false),
+        filter: container::seccomp(&mut given).unwrap_or_default(),
         apparmor: container::apparmor(&mut given).unwrap_or_default(),
         selinux: selinux.as_ref().map(|labels| labels.program.clone()),
         annotations: BTreeMap::new(),

@@ -381,3 +381,23 @@ fn secrets_for_pulling_are_read_by_registry_and_never_shown() {
     let broken = secret("{}".to_owned());
     assert_eq!(paths(vec![broken, document]), [field]);
 }
+
+#[test]
+fn a_filter_is_the_pods_unless_a_container_has_its_own() {
+    let of = |profile: Value| json!({"seccompProfile": profile});
+    let local = |name: &str| of(json!({"type": "Localhost", "localhostProfile": name}));
+    let spec = json!({
+        "securityContext": local("pods.json"),
+        "containers": [
+            {"name": "a", "image": "x"},
+            {"name": "b", "image": "x", "securityContext": local("own.json")},
+            {"name": "c", "image": "x", "securityContext": of(json!({"type": "RuntimeDefault"}))}]});
+    let taken = read(vec![pod(spec)]).unwrap();
+    let containers = taken[0].draft.containers.iter();
+    let profiles: Vec<_> = containers.map(|it| it.seccomp_profile.as_str()).collect();
+    assert_eq!(profiles, ["pods.json", "own.json", ""]);
+    let spec = json!({"containers": [
+        {"name": "a", "image": "x", "securityContext": of(json!({"type": "Localhost"}))}]});
+    let field = "spec.containers[0].securityContext.seccompProfile.localhostProfile";
+    assert_eq!(paths(vec![pod(spec)]), [field]);
+}
