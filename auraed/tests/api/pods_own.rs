@@ -66,7 +66,10 @@ async fn containers_see_each_others_processes_where_the_pod_shares_them() {
     let look = "export PATH=/bin; busybox test $$ != 1 || exit 8
         until busybox ps | busybox grep -q '[s]leep 43211'; do busybox sleep 0.1; done
         busybox ps | busybox grep -q '[4]3212' && exit 7
-        busybox killall sleep; echo seen; exec busybox sleep 43213";
+        busybox ps | while read pid rest; do
+            case $rest in *'sleep 4321'1*) kill $pid;; esac
+        done
+        echo seen; exec busybox sleep 43213";
     let sleeps = "export PATH=/bin; exec busybox sleep 43211";
     let pod = wire::PodSpec {
         share_processes: true,
