@@ -251,7 +251,10 @@ fn a_last_word_is_taken_with_its_path_and_where_else_it_is_looked_for() {
 
 #[test]
 fn a_folder_of_the_node_is_read_only_in_words_or_has_an_owner() {
-    let mount = |name: &str, read_only: bool| json!({"name": name, "mountPath": format!("/{name}"), "readOnly": read_only});
+    let mount = |name: &str, read_only: bool| {
+        let path = format!("/{name}");
+        json!({"name": name, "mountPath": path, "readOnly": read_only})
+    };
     let mut document = pod(json!({
         "containers": [{"name": "a", "image": "x",
             "volumeMounts": [mount("own", false), mount("read", true), mount("host", false)]}],
@@ -386,12 +389,13 @@ fn secrets_for_pulling_are_read_by_registry_and_never_shown() {
 fn a_filter_is_the_pods_unless_a_container_has_its_own() {
     let of = |profile: Value| json!({"seccompProfile": profile});
     let local = |name: &str| of(json!({"type": "Localhost", "localhostProfile": name}));
+    let default = of(json!({"type": "RuntimeDefault"}));
     let spec = json!({
         "securityContext": local("pods.json"),
         "containers": [
             {"name": "a", "image": "x"},
             {"name": "b", "image": "x", "securityContext": local("own.json")},
-            {"name": "c", "image": "x", "securityContext": of(json!({"type": "RuntimeDefault"}))}]});
+            {"name": "c", "image": "x", "securityContext": default}]});
     let taken = read(vec![pod(spec)]).unwrap();
     let containers = taken[0].draft.containers.iter();
     let profiles: Vec<_> = containers.map(|it| it.seccomp_profile.as_str()).collect();
