@@ -82,6 +82,9 @@ pub(crate) enum Role {
         /// The plugin
         program: PathBuf,
     },
+    /// Run a command of a crontab and mail what it writes; started by the daemon, not by hand
+    #[command(hide = true)]
+    Mailed(crate::mailed::Options),
     /// Be an OCI runtime: run the containers of bundles (`auraed oci --help`)
     #[command(disable_help_flag = true)]
     Oci {

@@ -19,6 +19,7 @@ mod host;
 mod images;
 mod journal;
 mod listen;
+mod mailed;
 mod meters;
 mod net;
 mod other_cron;
@@ -88,6 +89,7 @@ fn run(arguments: Arguments, machine: bool) -> anyhow::Result<ExitCode> {
             group,
             program,
         } => Ok(plugin::run(parent, group.as_deref(), &program)),
+        Role::Mailed(options) => mailed::run(&options),
         // Only with a flag before it, which that role doesn't know: see `main`.
         Role::Oci { .. } => anyhow::bail!("`oci` comes first: auraed oci …"),
         Role::Config { output } => print_config(&common, &output),

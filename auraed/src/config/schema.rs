@@ -170,7 +170,7 @@ pub(crate) struct Runtime {
 }
 
 /// What the node runs because files say so, with an administrator's rights.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Schedule {
     /// A folder with Kubernetes' manifests, which is watched. Empty: none.
@@ -178,6 +178,11 @@ pub(crate) struct Schedule {
     /// crontabs, and folders of them, which are watched: `/etc/crontab`, `/etc/cron.d`. Never
     /// beside a running cron.
     pub(crate) crontabs: Vec<PathBuf>,
+    /// The folder of users' crontabs, each named as its user: `/var/spool/cron/crontabs`. Empty:
+    /// none.
+    pub(crate) user_crontabs: PathBuf,
+    /// What takes the output of crontabs' commands as mail.
+    pub(crate) sendmail: PathBuf,
 }
 
 /// How the node goes down.
@@ -280,6 +285,17 @@ impl Default for Api {
             listen: Vec::new(),
             deadline: seconds(30),
             handshake_timeout: seconds(5),
+        }
+    }
+}
+
+impl Default for Schedule {
+    fn default() -> Self {
+        Self {
+            manifests: PathBuf::new(),
+            crontabs: Vec::new(),
+            user_crontabs: PathBuf::new(),
+            sendmail: "/usr/sbin/sendmail".into(),
         }
     }
 }

@@ -4,6 +4,10 @@
 //! group nor others may write, in a folder of which the same is true. It is opened once, follows no
 //! link, and all of that is asked of what was opened.
 //!
+//! A user's crontab is done as that user. Debian's cron says who may have written it: the user that
+//! it is named as, or root, with mode 0600, in a folder to which the group `crontab` may write, with the
+//! sticky bit.
+//!
 //! That something can't be read is told apart from its absence: what isn't known changes nothing.
 //! Called by `declared`, off the async threads.
 
@@ -17,16 +21,45 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{self, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
+pub(super) use super::accounts::Accounts;
+
 /// The largest file, in bytes.
 pub(super) const MOST_BYTES: u64 = 1 << 20;
 /// Who else may not write: the group, and others.
 const OTHERS_WRITE: u32 = 0o022;
 
+/// Where files are.
+#[derive(Clone)]
+pub(super) struct Sources {
+    /// A folder of manifests; empty: none.
+    pub(super) manifests: PathBuf,
+    /// Crontabs with a column of users, or folders of them.
+    pub(super) crontabs: Vec<PathBuf>,
+    /// The folder of users' crontabs; empty: none.
+    pub(super) users: PathBuf,
+}
+
+impl Sources {
+    pub(super) fn are_none(&self) -> bool {
+        let none = |path: &Path| path.as_os_str().is_empty();
+        none(&self.manifests) && self.crontabs.is_empty() && none(&self.users)
+    }
+}
+
+/// What a file is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    Manifest,
+    /// With a column of users.
+    Crontab,
+    /// A crontab of that user.
+    OfUser(String),
+}
+
 /// A file that is there.
 pub(super) struct Found {
     pub(super) path: PathBuf,
-    /// A crontab, with a column of users; a manifest otherwise.
-    pub(super) cron: bool,
+    pub(super) kind: Kind,
     /// What it says, or why that isn't taken.
     pub(super) text: Result<String, String>,
 }
@@ -40,21 +73,30 @@ pub(super) struct Seen {
     pub(super) unknown: Vec<(PathBuf, String)>,
 }
 
-/// Looks at a folder of manifests (empty: there is none), and at crontabs: files, or folders of
-/// them. `before`: whether there were files in what is now not there.
-pub(super) fn see(manifests: &Path, crontabs: &[PathBuf], before: impl Fn(&Path) -> bool) -> Seen {
+/// Looks at all of them. `before`: whether there were files in what is now not there.
+pub(super) fn see(sources: &Sources, accounts: &Accounts, before: impl Fn(&Path) -> bool) -> Seen {
     let mut seen = Seen::default();
+    let manifests = &sources.manifests;
     if !manifests.as_os_str().is_empty() {
-        seen.add(manifests, false, in_folder(manifests, is_manifest));
+        let all = in_folder(manifests, is_manifest);
+        seen.add(manifests, |_| Kind::Manifest, all);
     }
-    for given in crontabs {
+    for given in &sources.crontabs {
         let all = match given.metadata() {
             Ok(of) if of.is_dir() => in_folder(given, is_crontab),
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error.to_string()),
             Err(_) if before(given) => Err("the folder is not there any more".to_owned()),
             Ok(_) | Err(_) => by_itself(given),
         };
-        seen.add(given, true, all);
+        seen.add(given, |_| Kind::Crontab, all);
+    }
+    let users = &sources.users;
+    if !users.as_os_str().is_empty() {
+        let own = |path: &Path| {
+            let name = path.file_name().unwrap_or_default();
+            Kind::OfUser(name.to_string_lossy().into_owned())
+        };
+        seen.add(users, own, of_users(users, accounts));
     }
     seen
 }
@@ -62,14 +104,13 @@ pub(super) fn see(manifests: &Path, crontabs: &[PathBuf], before: impl Fn(&Path)
 type Texts = Vec<(PathBuf, Result<String, String>)>;
 
 impl Seen {
-    fn add(&mut self, source: &Path, cron: bool, all: Result<Texts, String>) {
+    fn add(&mut self, source: &Path, kind: impl Fn(&Path) -> Kind, all: Result<Texts, String>) {
         match all {
-            Ok(all) => {
-                self.found.extend(
-                    all.into_iter()
-                        .map(|(path, text)| Found { path, cron, text }),
-                )
-            }
+            Ok(all) => self.found.extend(all.into_iter().map(|(path, text)| Found {
+                kind: kind(&path),
+                path,
+                text,
+            })),
             Err(words) => self.unknown.push((source.to_owned(), words)),
         }
     }
@@ -87,9 +128,29 @@ fn is_crontab(name: &OsStr) -> bool {
 }
 
 fn in_folder(folder: &Path, wanted: impl Fn(&OsStr) -> bool) -> Result<Texts, String> {
-    let open = open_folder(folder)?;
+    let open = open_folder(folder, of_root)?;
+    texts(folder, &open, wanted, |_, stat| of_root(stat))
+}
+
+/// The crontabs of users. What crontab(1) is about to put there begins with `tmp.`.
+fn of_users(folder: &Path, accounts: &Accounts) -> Result<Texts, String> {
+    let open = open_folder(folder, |stat| accounts.may_be_spool(stat))?;
+    let wanted = |name: &OsStr| {
+        let name = name.as_bytes();
+        !name.starts_with(b".") && !name.starts_with(b"tmp.")
+    };
+    texts(folder, &open, wanted, |name, stat| accounts.own(name, stat))
+}
+
+/// What the files of a folder say. `trusted`: who may have written one of that name.
+fn texts(
+    folder: &Path,
+    open: &OwnedFd,
+    wanted: impl Fn(&OsStr) -> bool,
+    trusted: impl Fn(&OsStr, &Stat) -> Result<(), String>,
+) -> Result<Texts, String> {
     let mut names = Vec::new();
-    for entry in fs::Dir::read_from(&open).map_err(said)? {
+    for entry in fs::Dir::read_from(open).map_err(said)? {
         let entry = entry.map_err(said)?;
         let name = os(entry.file_name()).to_owned();
         if wanted(&name) {
@@ -99,7 +160,7 @@ fn in_folder(folder: &Path, wanted: impl Fn(&OsStr) -> bool) -> Result<Texts, St
     names.sort();
     let mut all = Vec::new();
     for name in names {
-        let text = match read(&open, &name) {
+        let text = match read(open, &name, |stat| trusted(&name, stat)) {
             // A folder below it is none of ours.
             Ok(Read::Folder) => continue,
             // It went just now; that is told, and the next look knows.
@@ -115,9 +176,9 @@ fn in_folder(folder: &Path, wanted: impl Fn(&OsStr) -> bool) -> Result<Texts, St
 /// One file that the configuration names.
 fn by_itself(path: &Path) -> Result<Texts, String> {
     let parent = path.parent().filter(|it| !it.as_os_str().is_empty());
-    let open = open_folder(parent.unwrap_or(Path::new(".")))?;
+    let open = open_folder(parent.unwrap_or(Path::new(".")), of_root)?;
     let name = path.file_name().ok_or("has no name")?;
-    let text = match read(&open, name) {
+    let text = match read(&open, name, of_root) {
         Ok(Read::Absent) => return Ok(Vec::new()),
         Ok(Read::Folder) => return Err("became a folder while it was looked at".to_owned()),
         Ok(Read::Text(text)) => Ok(text),
@@ -126,12 +187,15 @@ fn by_itself(path: &Path) -> Result<Texts, String> {
     Ok(vec![(path.to_owned(), text)])
 }
 
-fn open_folder(path: &Path) -> Result<OwnedFd, String> {
+fn open_folder(
+    path: &Path,
+    trusted: impl Fn(&Stat) -> Result<(), String>,
+) -> Result<OwnedFd, String> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let at = |e: Errno| format!("{}: {}", path.display(), said(e));
     let open = fs::open(path, flags, Mode::empty()).map_err(at)?;
     let stat = fs::fstat(&open).map_err(at)?;
-    of_root(&stat).map_err(|words| format!("the folder {} {words}", path.display()))?;
+    trusted(&stat).map_err(|words| format!("the folder {} {words}", path.display()))?;
     Ok(open)
 }
 
@@ -141,7 +205,11 @@ enum Read {
     Absent,
 }
 
-fn read(folder: impl AsFd, name: &OsStr) -> Result<Read, String> {
+fn read(
+    folder: impl AsFd,
+    name: &OsStr,
+    trusted: impl Fn(&Stat) -> Result<(), String>,
+) -> Result<Read, String> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let open = match fs::openat(folder, name, flags, Mode::empty()) {
         Ok(open) => open,
@@ -157,7 +225,7 @@ fn read(folder: impl AsFd, name: &OsStr) -> Result<Read, String> {
         FileType::Directory => return Ok(Read::Folder),
         _ => return Err("is not a regular file".to_owned()),
     }
-    of_root(&stat)?;
+    trusted(&stat)?;
     if stat.st_nlink != 1 {
         let links = stat.st_nlink;
         return Err(format!("has {links} names (hard links): copy it instead"));
@@ -173,7 +241,7 @@ fn read(folder: impl AsFd, name: &OsStr) -> Result<Read, String> {
 }
 
 /// Only root, or the user that the daemon runs as, has a say in it.
-fn of_root(stat: &Stat) -> Result<(), String> {
+pub(super) fn of_root(stat: &Stat) -> Result<(), String> {
     let (owner, own) = (stat.st_uid, rustix::process::geteuid().as_raw());
     if owner != 0 && owner != own {
         return Err(format!(
@@ -202,6 +270,15 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
+
+    fn see(manifests: &Path, crontabs: &[PathBuf], before: impl Fn(&Path) -> bool) -> Seen {
+        let sources = Sources {
+            manifests: manifests.to_owned(),
+            crontabs: crontabs.to_owned(),
+            users: PathBuf::new(),
+        };
+        super::see(&sources, &Accounts::default(), before)
+    }
 
     fn set_mode(path: &Path, mode: u32) {
         std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
@@ -284,5 +361,71 @@ mod tests {
         assert_eq!(see(&file, &[], |_| false).unknown.len(), 1);
         let all = see(none, &[file], |_| false);
         assert_eq!(seen(&all), [Ok("text")]);
+    }
+
+    #[test]
+    fn a_users_crontab_is_of_the_user_or_roots_and_for_no_other_eyes() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let spool = tempfile::tempdir().unwrap();
+        let (uid, group) = (1234, 5678);
+        let of = |path: &Path, uid, gid, mode| {
+            std::os::unix::fs::chown(path, Some(uid), Some(gid)).unwrap();
+            set_mode(path, mode);
+        };
+        // As Debian's package makes it.
+        of(spool.path(), 0, group, 0o1730);
+        let accounts = Accounts::new(
+            "ann:x:1234:1::/:/bin/sh\nbob:x:9:1::/:\n",
+            "crontab:x:5678:",
+        );
+        let sources = Sources {
+            manifests: PathBuf::new(),
+            crontabs: Vec::new(),
+            users: spool.path().to_owned(),
+        };
+        let said = |path: &Path| {
+            let all = super::see(&sources, &accounts, |_| false);
+            assert_eq!(all.unknown, []);
+            let found = all.found.into_iter().find(|it| it.path == path).unwrap();
+            let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+            assert_eq!(found.kind, Kind::OfUser(name));
+            found.text
+        };
+        let ann = spool.path().join("ann");
+        write(&ann);
+        for (owner, mode, wanted) in [
+            (uid, 0o600, Ok(())),
+            (0, 0o600, Ok(())),
+            (9, 0o600, Err("user 9")),
+            (uid, 0o644, Err("mode 0644")),
+            (uid, 0o4600, Err("mode 4600")),
+        ] {
+            of(&ann, owner, group, mode);
+            match (said(&ann), wanted) {
+                (Ok(text), Ok(())) => assert_eq!(text, "text"),
+                (Err(words), Err(part)) => assert!(words.contains(part), "{words}"),
+                (said, wanted) => panic!("{owner} {mode:o}: {said:?}, not {wanted:?}"),
+            }
+        }
+        let orphan = spool.path().join("eve");
+        write(&orphan);
+        assert!(said(&orphan).unwrap_err().contains("no user"));
+        std::fs::write(spool.path().join("tmp.XyZ"), "half").unwrap();
+        let all = super::see(&sources, &accounts, |_| false);
+        assert_eq!(
+            all.found.len(),
+            2,
+            "what is about to be put there isn't there"
+        );
+        for (gid, mode) in [(group, 0o730), (7, 0o1730), (group, 0o1733)] {
+            of(spool.path(), 0, gid, mode);
+            let all = super::see(&sources, &accounts, |_| false);
+            assert!(
+                all.found.is_empty() && all.unknown.len() == 1,
+                "{gid} {mode:o}"
+            );
+        }
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the node runs because files say so: a folder of Kubernetes' manifests
-//! (`schedule.manifests`), as a kubelet's static pods, and crontabs (`schedule.crontabs`). It is
-//! declared with an administrator's rights in the tenant `system`; a file that is gone takes its
+//! (`schedule.manifests`), as a kubelet's static pods, and crontabs (`schedule.crontabs`,
+//! `schedule.user_crontabs`). It is declared with an administrator's rights in the tenant `system`; a file that is gone takes its
 //! schedules with it, and one that can't be read changes nothing: the log names it, with the line.
 //!
 //! What files have declared is kept in the state directory, by name and with a hash of the wish: a
@@ -10,7 +10,6 @@
 //! Called by `serve`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,23 +20,24 @@ use identity::{Effect, Identity};
 use model::error::Reason;
 use model::name::Tenant;
 use model::schedule::Spec;
-use model::schedule::crontab::{self, Place};
-use model::schedule::manifest::{self, ReadConfig};
+use model::schedule::crontab::Mailer;
 use model::schedule::request::{Declare, Named, NamedConfig, PutConfig};
 use rustix::fs::inotify;
 use schedule::Schedules;
-use serde::Deserialize;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::JoinSet;
 
+mod accounts;
 mod files;
 mod list;
+mod read;
 
+use files::{Accounts, Sources};
 use list::{CONFIG, Names, hash, is_known, listed, owners};
+use read::{Read, Wishes};
 
 use crate::config::Config;
-use crate::other_cron;
 
 /// How long it must be quiet after a change: editors write a file in several steps.
 const QUIET: Duration = Duration::from_millis(200);
@@ -54,8 +54,12 @@ pub(crate) fn keep(
     beside: &mut JoinSet<()>,
 ) {
     let files = Files {
-        manifests: config.schedule.manifests.clone(),
-        crontabs: config.schedule.crontabs.clone(),
+        sources: Sources {
+            manifests: config.schedule.manifests.clone(),
+            crontabs: config.schedule.crontabs.clone(),
+            users: config.schedule.user_crontabs.clone(),
+        },
+        mailer: mailer(&config.schedule.sendmail),
         list: config.paths.state.join(LIST),
         schedules: schedules.clone(),
         identity: identity.clone(),
@@ -64,9 +68,19 @@ pub(crate) fn keep(
     beside.spawn(files.keep());
 }
 
+/// This program by its path, where jobs find it, too. After an upgrade another one is there.
+fn mailer(sendmail: &Path) -> Mailer {
+    let own = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/usr/sbin/auraed"));
+    let own = own.to_string_lossy();
+    Mailer {
+        program: own.strip_suffix(" (deleted)").unwrap_or(&own).to_owned(),
+        sendmail: sendmail.to_string_lossy().into_owned(),
+    }
+}
+
 struct Files {
-    manifests: PathBuf,
-    crontabs: Vec<PathBuf>,
+    sources: Sources,
+    mailer: Mailer,
     list: PathBuf,
     schedules: Schedules,
     identity: Arc<Identity>,
@@ -74,25 +88,9 @@ struct Files {
     said: BTreeMap<PathBuf, String>,
 }
 
-/// A file, and what it says or why that can't be taken.
-type Read = (PathBuf, Result<Wishes, String>);
-
-/// What a file declares.
-struct Wishes {
-    configs: Vec<ReadConfig>,
-    schedules: Vec<(model::name::Label, Spec)>,
-}
-
-impl Wishes {
-    fn names(&self) -> Vec<String> {
-        let names = self.schedules.iter().map(|(name, _)| name.to_string());
-        names.collect()
-    }
-}
-
 impl Files {
     async fn keep(mut self) {
-        let nothing = self.manifests.as_os_str().is_empty() && self.crontabs.is_empty();
+        let nothing = self.sources.are_none();
         if nothing && !self.list.exists() {
             return;
         }
@@ -126,12 +124,17 @@ impl Files {
             | inotify::WatchFlags::DELETE
             | inotify::WatchFlags::MOVE
             | inotify::WatchFlags::DELETE_SELF;
-        let folders = self.crontabs.iter().map(|path| match path.is_dir() {
-            true => path.as_path(),
-            // Editors put another file in its place.
-            false => path.parent().unwrap_or(path),
-        });
-        for path in folders.chain([self.manifests.as_path()]) {
+        let folders = self
+            .sources
+            .crontabs
+            .iter()
+            .map(|path| match path.is_dir() {
+                true => path.as_path(),
+                // Editors put another file in its place.
+                false => path.parent().unwrap_or(path),
+            });
+        let others = [&self.sources.manifests, &self.sources.users].map(PathBuf::as_path);
+        for path in folders.chain(others) {
             if path.is_dir() {
                 inotify::add_watch(&watch, path, of).with_context(|| path.display().to_string())?;
             }
@@ -203,17 +206,16 @@ impl Files {
 
     /// What files say by now, and what isn't known.
     async fn read(&self, before: &Names) -> anyhow::Result<(Vec<Read>, Vec<(PathBuf, String)>)> {
-        let (manifests, crontabs) = (self.manifests.clone(), self.crontabs.clone());
+        let (sources, mailer) = (self.sources.clone(), self.mailer.clone());
         let folders = before.keys().filter_map(|path| path.parent());
         let folders: BTreeSet<_> = folders.map(Path::to_owned).collect();
         let reading = move || {
-            let seen = files::see(&manifests, &crontabs, |path| folders.contains(path));
+            let accounts = Accounts::of_node();
+            let seen = files::see(&sources, &accounts, |path| folders.contains(path));
             let reads = seen.found.into_iter().map(|found| {
                 let text = found.text;
-                let wishes = text.and_then(|text| match found.cron {
-                    true => read_crontab(&found.path, &text),
-                    false => read_manifest(&text),
-                });
+                let wishes =
+                    text.and_then(|text| read::read(&found.path, &found.kind, &text, &mailer));
                 (found.path, wishes)
             });
             (reads.collect(), seen.unknown)
@@ -406,70 +408,4 @@ impl Files {
 async fn changed(watched: &AsyncFd<OwnedFd>) {
     // An error is looked at by reading the files.
     let _ = watched.readable().await;
-}
-
-fn read_manifest(text: &str) -> Result<Wishes, String> {
-    let documents = serde_yaml_ng::Deserializer::from_str(text);
-    let documents = documents.map(serde_json::Value::deserialize);
-    let documents: Result<Vec<_>, _> = documents.collect();
-    // The parser names line and column.
-    let documents = documents.map_err(|e| e.to_string())?;
-    let all = manifest::read(documents).map_err(|problems| {
-        let words: Vec<_> = problems.iter().map(|it| it.to_string()).collect();
-        words.join("; ")
-    })?;
-    all.only_in(&Tenant::system()).map_err(|problems| {
-        let words: Vec<_> = problems.iter().map(|it| it.to_string()).collect();
-        words.join("; ")
-    })?;
-    let schedules = all.schedules.into_iter().map(|it| (it.name, it.spec));
-    Ok(Wishes {
-        configs: all.configs,
-        schedules: schedules.collect(),
-    })
-}
-
-fn read_crontab(path: &Path, text: &str) -> Result<Wishes, String> {
-    if let Some(words) = other_cron::look() {
-        return Err(words);
-    }
-    let lines = crontab::read(text, true, &zone()).map_err(|problems| {
-        let words: Vec<_> = problems.iter().map(ToString::to_string).collect();
-        words.join("; ")
-    })?;
-    let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let home = |user: &str| {
-        let mut lines = passwd.lines().map(|line| line.split(':'));
-        let mut fields = lines.find_map(|mut it| (it.next() == Some(user)).then_some(it))?;
-        fields.nth(4).map(str::to_owned)
-    };
-    let file = path
-        .file_name()
-        .and_then(OsStr::to_str)
-        .unwrap_or("crontab");
-    let each = lines.iter().map(|line| {
-        let name = line.name(file);
-        let both = name.and_then(|name| Ok((name, line.spec(&Place::Node(&home))?)));
-        both.map_err(|e| format!("line {}: {e}", line.number))
-    });
-    Ok(Wishes {
-        configs: Vec::new(),
-        schedules: each.collect::<Result<_, _>>()?,
-    })
-}
-
-/// The node's own time zone, which cron's times are of; UTC where it isn't known.
-fn zone() -> String {
-    let link = std::fs::read_link("/etc/localtime").unwrap_or_default();
-    let link = link.to_string_lossy();
-    let name = link
-        .split_once("zoneinfo/")
-        .map(|(_, name)| name.to_owned());
-    let named = || std::fs::read_to_string("/etc/timezone").ok();
-    let name = name.or_else(named).unwrap_or_default();
-    let name = name.trim();
-    match model::schedule::cron::zone(name) {
-        Ok(_) => name.to_owned(),
-        Err(_) => String::new(),
-    }
 }

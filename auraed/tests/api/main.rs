@@ -16,6 +16,7 @@ mod bodies;
 mod caller;
 mod containers;
 mod containers_own;
+mod crontabs;
 mod cycles;
 mod effects;
 mod escapes;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! crontab(5) as schedules: a user's file, or one of the system with a column for the user. Pure.
 //! What a line means is what Debian's cron makes of it: the environment lines before it hold, the
-//! shell runs the command, what follows the first `%` is its standard input. Nothing is mailed:
-//! output goes to the run's log, whatever `MAILTO` says.
+//! shell runs the command, what follows the first `%` is its standard input. Output goes to the run's
+//! log; on the node itself it is mailed, too, as `MAILTO` says, by the program that is given.
 
 use std::collections::BTreeMap;
 
@@ -197,10 +197,24 @@ fn divided(text: &str) -> (String, Option<String>) {
 
 /// Where the commands of a crontab run.
 pub enum Place<'a> {
-    /// On the node itself, as cron's do; whose home is where.
-    Node(&'a dyn Fn(&str) -> Option<String>),
-    /// In a cell of their own.
+    /// On the node itself, as cron's do.
+    Node {
+        /// Whose home is where.
+        home: &'a dyn Fn(&str) -> Option<String>,
+        /// Runs a command and mails what it writes.
+        mailer: &'a Mailer,
+    },
+    /// In a cell of their own; nothing is mailed.
     Cell,
+}
+
+/// What mails the output of commands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Mailer {
+    /// The daemon's program, whose role `mailed` runs the command.
+    pub program: String,
+    /// `sendmail`.
+    pub sendmail: String,
 }
 
 impl Line {
@@ -244,7 +258,8 @@ impl Line {
             ..executable::Draft::default()
         };
         let mut cell = cell::Draft::default();
-        if let Place::Node(home) = place {
+        if let Place::Node { home, mailer } = place {
+            program.argv = self.mailed(mailer, program.argv);
             let own = home(&self.user);
             let home = given("HOME").or(own).unwrap_or_else(|| "/".to_owned());
             env.insert("LOGNAME".to_owned(), self.user.clone());
@@ -276,6 +291,29 @@ impl Line {
         draft.overlap = Overlap::Allow;
         draft.kind = KIND.to_owned();
         draft.try_into()
+    }
+
+    /// Who gets the output: whom `MAILTO` names, or else the user. `None`: it is set to nothing.
+    pub fn mail_to(&self) -> Option<&str> {
+        let to = self.env.get("MAILTO").map_or(&self.user, |to| to);
+        (!to.is_empty()).then_some(to)
+    }
+
+    /// The same words, run by what mails their output.
+    fn mailed(&self, by: &Mailer, argv: Vec<String>) -> Vec<String> {
+        let Some(to) = self.mail_to() else {
+            return argv;
+        };
+        let mut words = vec![by.program.clone(), "mailed".to_owned()];
+        words.extend([
+            format!("--sendmail={}", by.sendmail),
+            format!("--to={to}"),
+            format!("--user={}", self.user),
+            format!("--command={}", self.command),
+            "--".to_owned(),
+        ]);
+        words.extend(argv);
+        words
     }
 
     fn argv(&self, shell: &str) -> Vec<String> {
@@ -324,11 +362,22 @@ PATH='/opt/bin:/bin'
             (&When::Boot, "/opt/bin:/bin")
         );
         let home = |user: &str| Some(format!("/home/{user}"));
-        let spec = lines[1].spec(&Place::Node(&home)).unwrap();
+        let mailer = Mailer {
+            program: "/usr/sbin/auraed".to_owned(),
+            sendmail: "/usr/sbin/sendmail".to_owned(),
+        };
+        let node = Place::Node {
+            home: &home,
+            mailer: &mailer,
+        };
+        let spec = lines[1].spec(&node).unwrap();
         let Work::Executable { program, cell } = &spec.work else {
             panic!("no program");
         };
-        assert_eq!(program.spec.argv[0], "/bin/bash");
+        let argv = program.spec.argv.join(" ");
+        let mailed = "/usr/sbin/auraed mailed --sendmail=/usr/sbin/sendmail --to=root --user=ann";
+        assert!(argv.starts_with(mailed), "{argv}");
+        assert!(argv.contains(" -- /bin/bash -c "), "{argv}");
         assert_eq!(
             (program.spec.user.as_str(), program.spec.cwd.as_str()),
             ("ann", "/home/ann")
@@ -339,6 +388,21 @@ PATH='/opt/bin:/bin'
         let own = read("* * * * * date", false, "").unwrap();
         assert_eq!(own[0].command, "date");
         own[0].spec(&Place::Cell).unwrap();
+    }
+
+    #[test]
+    fn output_is_mailed_to_the_user_unless_mailto_says_otherwise() {
+        let text = "0 0 * * * a\nMAILTO=bob@example.org\n0 0 * * * b\nMAILTO=\"\"\n0 0 * * * c\n";
+        let mut lines = read(text, false, "").unwrap();
+        lines.iter_mut().for_each(|it| it.user = "ann".to_owned());
+        let to: Vec<_> = lines.iter().map(Line::mail_to).collect();
+        assert_eq!(to, [Some("ann"), Some("bob@example.org"), None]);
+        let mailer = Mailer {
+            program: "/auraed".to_owned(),
+            sendmail: "/sendmail".to_owned(),
+        };
+        let argv = lines[2].mailed(&mailer, lines[2].argv("/bin/sh"));
+        assert_eq!(argv, ["/bin/sh", "-c", "c"], "nothing stands in between");
     }
 
     #[test]
