@@ -59,6 +59,7 @@ mod units;
 mod units_bus;
 mod units_end;
 mod units_follow;
+mod units_given;
 mod units_judge;
 mod units_own;
 mod withdrawn;

@@ -35,6 +35,8 @@ pub struct Extras {
     pub devices: Option<Vec<kernel::cgroup::devices::Rule>>,
     /// The networks that it and what it starts may speak with, where not with all.
     pub networks: Option<kernel::cgroup::addresses::Networks>,
+    /// Whose the groups below its own are to make: a user and its group.
+    pub delegate: Option<(u32, u32)>,
 }
 
 /// Of a terminal that another session has.
@@ -67,6 +69,7 @@ impl Extras {
             && self.sandbox.is_none()
             && self.devices.is_none()
             && self.networks.is_none()
+            && self.delegate.is_none()
             && self.terminal == Terminal::IsRefused
     }
 

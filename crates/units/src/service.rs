@@ -6,7 +6,7 @@ use model::signal::Signal;
 
 use crate::finding::{Finding, Position, Severity};
 use crate::time::Span;
-use crate::unit::Unit;
+use crate::unit::{Settings, Unit};
 use crate::value::{Statuses, Value};
 
 /// When a service counts as started, and which process is its main one.
@@ -407,18 +407,21 @@ fn restart(word: &str) -> Restart {
     }
 }
 
+/// Whether the unit's own processes may make groups below its own (systemd.resource-control(5),
+/// Delegate=).
+pub fn delegates(settings: &Settings) -> bool {
+    const OFF: [&str; 5] = ["no", "false", "off", "n", "f"];
+    let mut words = settings.texts("Delegate").iter();
+    words.any(|it| it != "0" && !OFF.contains(&it.to_lowercase().as_str()))
+}
+
 /// systemd.service(5), OOMPolicy=: stop, and with Delegate= continue, by default.
 fn oom_policy(unit: &Unit) -> OomPolicy {
-    let delegates = match unit.settings.get("Delegate") {
-        Some(Value::Texts(words)) => words.iter().any(|it| it != "no" && it != "false"),
-        Some(Value::Flag(flag)) => *flag,
-        _ => false,
-    };
     match unit.settings.word("OOMPolicy") {
         Some("continue") => OomPolicy::Continue,
         Some("kill") => OomPolicy::Kill,
         Some(_) => OomPolicy::Stop,
-        None if delegates => OomPolicy::Continue,
+        None if delegates(&unit.settings) => OomPolicy::Continue,
         None => OomPolicy::Stop,
     }
 }

@@ -8,6 +8,8 @@ use crate::systemd::time;
 
 /// The priority of a line without one: `SyslogLevel=` is `info`.
 const INFO: u8 = 6;
+/// The facility of what units print: `SyslogFacility=` is `daemon`.
+const DAEMON: u8 = 3;
 
 /// See the module.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -18,16 +20,23 @@ pub(super) struct Entry {
     pub(super) fields: Vec<(String, Vec<u8>)>,
 }
 
-/// What is known of a unit's executable, for each of its lines.
+/// What is known of a unit's executable, for each of its lines: as the unit's files were when it
+/// began.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Printer {
     pub(super) unit: String,
-    /// The program's name.
+    /// The program's name, or what `SyslogIdentifier=` calls it.
     pub(super) program: String,
     pub(super) path: String,
     pub(super) pid: Option<u32>,
     pub(super) boot_id: String,
     pub(super) host: String,
+    /// The number of its facility; `daemon` where none.
+    pub(super) facility: Option<u8>,
+    /// The priority of a line without one; `info` where none.
+    pub(super) level: Option<u8>,
+    /// What looks like a priority before a line is text.
+    pub(super) keeps_prefix: bool,
 }
 
 impl Entry {
@@ -47,11 +56,18 @@ impl Entry {
     /// A line that a unit has printed. `<N>` before it is its priority: sd-daemon(3).
     pub(super) fn printed(of: &Printer, time: i64, cursor: String, line: &[u8]) -> Entry {
         let (priority, message) = match line {
-            [b'<', digit @ b'0'..=b'7', b'>', rest @ ..] => (digit - b'0', rest),
-            line => (INFO, line),
+            [b'<', digit @ b'0'..=b'7', b'>', rest @ ..] if !of.keeps_prefix => {
+                (digit - b'0', rest)
+            }
+            line => (of.level.unwrap_or(INFO), line),
         };
+        let facility = of.facility.unwrap_or(DAEMON);
         let mut fields = vec![
             ("PRIORITY".to_owned(), priority.to_string().into_bytes()),
+            (
+                "SYSLOG_FACILITY".to_owned(),
+                facility.to_string().into_bytes(),
+            ),
             (
                 "SYSLOG_IDENTIFIER".to_owned(),
                 of.program.clone().into_bytes(),
@@ -119,5 +135,26 @@ mod tests {
         assert_eq!(line("<8>no"), (6, "<8>no".to_owned()));
         assert_eq!(line("<3"), (6, "<3".to_owned()));
         assert_eq!(line(""), (6, String::new()));
+    }
+
+    #[test]
+    fn a_line_is_what_its_unit_says_that_lines_are() {
+        let printer = Printer {
+            program: "web".to_owned(),
+            facility: Some(19),
+            level: Some(4),
+            keeps_prefix: true,
+            ..Printer::default()
+        };
+        let entry = Entry::printed(&printer, 1, String::new(), b"<3>text");
+        let wanted = [
+            ("MESSAGE", "<3>text"),
+            ("PRIORITY", "4"),
+            ("SYSLOG_FACILITY", "19"),
+            ("SYSLOG_IDENTIFIER", "web"),
+        ];
+        for (field, value) in wanted {
+            assert_eq!(entry.text(field).as_deref(), Some(value), "{field}");
+        }
     }
 }

@@ -24,6 +24,8 @@ const MOST: usize = 256;
 /// The cell of all units, and the label by which an executable is a unit's.
 const CELL: &str = "system";
 const LABEL: &str = "schedule.aurae/unit";
+/// What labels begin with that say what its lines are: `SyslogIdentifier=` and the like.
+const SYSLOG: &str = "schedule.aurae/syslog-";
 
 /// Entries as they come.
 pub(super) type Entries = Pin<Box<dyn Stream<Item = Result<Entry, Failure>>>>;
@@ -125,7 +127,10 @@ fn log(status: &ExecutableStatus, unit: String, machine: &Machine) -> Option<Log
     let reference = meta.r#ref.clone()?;
     let spec = status.spec.clone().unwrap_or_default();
     let program = spec.argv.first().map_or("", String::as_str);
-    let program = program.rsplit('/').next().unwrap_or_default().to_owned();
+    let program = program.rsplit('/').next().unwrap_or_default();
+    let said = |name: &str| meta.labels.get(&format!("{SYSLOG}{name}")).map(String::as_str);
+    let program = said("identifier").unwrap_or(program).to_owned();
+    let number = |name| said(name).and_then(|it| it.parse().ok());
     let started = status.started.as_ref().or(meta.created.as_ref());
     let started = started.map_or(0, time::micros);
     Some(Log {
@@ -140,6 +145,9 @@ fn log(status: &ExecutableStatus, unit: String, machine: &Machine) -> Option<Log
                 false => String::new(),
             },
             host: machine.host.clone(),
+            facility: number("facility"),
+            level: number("level"),
+            keeps_prefix: said("level-prefix") == Some("no"),
         },
         reference,
         is_over: matches!(status.state(), State::Exited | State::Failed),

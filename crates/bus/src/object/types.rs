@@ -84,7 +84,7 @@ fn group(view: &View, all: &mut Properties) {
             "CPUUsageNSec",
             usage(cpu.map(|it| it.usage_us.saturating_mul(1_000))),
         ),
-        ("Delegate", Variant::from(is_delegated(view))),
+        ("Delegate", Variant::from(units::service::delegates(settings))),
     ]);
     for field in ["MemoryMin", "MemoryLow"] {
         let value = match settings.limit(field) {
@@ -102,15 +102,6 @@ fn group(view: &View, all: &mut Properties) {
         "IOWeight",
     ] {
         all.push((field, Variant::from(bound(settings, field))));
-    }
-}
-
-fn is_delegated(view: &View) -> bool {
-    match view.unit.settings.get("Delegate") {
-        Some(Value::Flag(yes)) => *yes,
-        Some(Value::Texts(words)) => !words.is_empty(),
-        Some(Value::Text(word)) => !word.is_empty(),
-        _ => false,
     }
 }
 

@@ -240,17 +240,17 @@ impl Cgroup {
         Ok(names)
     }
 
-    /// Lets a user make groups below, up to so many and so deep, and move processes and controllers
+    /// Lets a user and its group make groups below, up to so many and so deep, and move processes and controllers
     /// about there. What holds for the group itself stays the caller's to say: the files of its
     /// limits, these two among them, keep their owner.
     ///
     /// # Errors
     /// `EPERM`: the caller doesn't own the group. `ENOENT`: the group was removed.
-    pub fn delegate(&self, id: u32, groups: u32, depth: u32) -> Result<()> {
+    pub fn delegate(&self, owner: (u32, u32), groups: u32, depth: u32) -> Result<()> {
         self.write("cgroup.max.descendants", &groups.to_string())?;
         self.write("cgroup.max.depth", &depth.to_string())?;
-        let user = Some(rustix::fs::Uid::from_raw(id));
-        let group = Some(rustix::fs::Gid::from_raw(id));
+        let user = Some(rustix::fs::Uid::from_raw(owner.0));
+        let group = Some(rustix::fs::Gid::from_raw(owner.1));
         for file in DELEGATED {
             rustix::fs::chownat(&self.directory, file, user, group, AtFlags::empty())
                 .call_on("chown", &self.path.join(file))?;

@@ -157,7 +157,7 @@ fn a_delegated_group_has_bounds() {
     const USER: u32 = 1234;
     let (own, name) = scratch("delegated");
     let group = own.child(&name).unwrap();
-    group.delegate(USER, 4, 2).unwrap();
+    group.delegate((USER, USER), 4, 2).unwrap();
     let inside = Options {
         cgroup: Some(group.as_fd()),
         ..Options::default()

@@ -52,10 +52,10 @@ pub(crate) fn make(cell: &Cgroup, name: &str, root_id: u32) -> Result<Cgroup, ke
 /// unit that runs, and one for each slice. Each takes memory of the kernel's.
 const GROUPS: [u32; 2] = [1024, 16];
 
-/// Lets the cell's root make groups below a leaf.
-pub(crate) fn delegate(leaf: &Cgroup, root_id: u32) -> Result<(), kernel::Error> {
+/// Lets a user and its group make groups below a leaf.
+pub(crate) fn delegate(leaf: &Cgroup, owner: (u32, u32)) -> Result<(), kernel::Error> {
     let [groups, depth] = GROUPS;
-    leaf.delegate(root_id, groups, depth)
+    leaf.delegate(owner, groups, depth)
 }
 
 /// The kernel lets the cell's root clone into a group only where it may write its `cgroup.procs`.

@@ -257,8 +257,8 @@ fn prepare(
     let leaf = leaf::make(&cell.group, &name, cell.root_id)
         .map_err(|e| kernel_failed("the executable's cgroup could not be made", &e))?;
     let groups = match container::delegates(&effective, cell) {
-        true => leaf::delegate(&leaf, cell.root_id),
-        false => Ok(()),
+        true => leaf::delegate(&leaf, (cell.root_id, cell.root_id)),
+        false => hand_on(&leaf, &cell.group, extras.delegate.take()),
     };
     let groups = groups.map_err(|e| kernel_failed("its cgroup could not be handed on", &e));
     let (devices, networks) = (extras.devices.take(), extras.networks.take());
@@ -278,6 +278,13 @@ fn prepare(
             Err(error)
         }
     }
+}
+
+/// Lets the user of a service make groups below its leaf, with all controllers that the node has.
+fn hand_on(leaf: &Cgroup, cell: &Cgroup, to: Option<(u32, u32)>) -> Result<(), kernel::Error> {
+    let Some(owner) = to else { return Ok(()) };
+    limits::enable_usual(cell, &[])?;
+    leaf::delegate(leaf, owner)
 }
 
 /// Has the kernel refuse other devices to what will be in a leaf.

@@ -239,7 +239,10 @@ impl Pool {
         let (folder, name) = (self.folder.clone(), name.to_owned());
         // Before the lock ends: a unit that takes the number next makes them anew.
         let gone = move || {
-            super::ipc::remove_of(one.id);
+            super::ipc::remove_of(super::ipc::Owner {
+                uid: Some(one.id),
+                gid: Some(one.id),
+            });
             for file in files(&folder, &name, one.id) {
                 // What isn't there needn't go.
                 let _ = fs::remove_file(file);

@@ -12,7 +12,7 @@ use units::name::{UnitName, UnitType};
 use units::unit::Unit;
 use units::verify;
 
-use super::program;
+use super::{printed, program};
 
 /// The fields under which `units::table` keeps what is honoured whatever its value.
 const HONOURED: &[&str] = &[
@@ -185,6 +185,10 @@ const HONOURED: &[&str] = &[
     "TTYVHangup",
     "TTYVTDisallocate",
     "DynamicUser",
+    "RemoveIPC",
+    "SyslogFacility",
+    "SyslogLevel",
+    "SyslogLevelPrefix",
     "SetCredential",
     "LoadCredential",
     "ImportCredential",
@@ -304,6 +308,8 @@ fn is_as_it_is(unit: &Unit, field: &str) -> bool {
             program::is_known_stream(settings, field)
         }
         "Personality" => program::is_native(settings),
+        "SyslogIdentifier" => printed::has_known_identifier(settings),
+        "Delegate" => unit.kind() == UnitType::Service,
         "MemoryAccounting" | "TasksAccounting" | "CPUAccounting" | "IOAccounting" => true,
         // A socket is made by the daemon, in whose group it counts.
         "IPAddressAllow" | "IPAddressDeny" => {
@@ -312,8 +318,8 @@ fn is_as_it_is(unit: &Unit, field: &str) -> bool {
                 UnitType::Service | UnitType::Mount | UnitType::Swap
             )
         }
-        // It orders; where processes are is the node's.
-        "Slice" => false,
+        // What it isn't is told by `unsupported`.
+        "Slice" => true,
         _ => false,
     }
 }
@@ -335,8 +341,8 @@ pub(crate) fn refusal(findings: &[Finding]) -> Option<String> {
 
 /// What can't be told by directives alone.
 fn unsupported(unit: &Unit) -> Vec<Finding> {
-    let error = |subject: &str, message: String| Finding {
-        severity: Severity::Error,
+    let finding = |severity, subject: &str, message: String| Finding {
+        severity,
         path: unit.fragment.clone().unwrap_or_else(|| unit.id.to_string()),
         at: Position::default(),
         subject: subject.to_owned(),
@@ -350,7 +356,17 @@ fn unsupported(unit: &Unit) -> Vec<Finding> {
     if kind == UnitType::Socket
         && let Some((directive, message)) = super::socket::rules::wrong(unit)
     {
-        found.push(error(directive, message));
+        found.push(finding(Severity::Error, directive, message));
+    }
+    // A scope's group is in its slice's; a service's is the node's to place.
+    if let Some(slice) = unit.settings.units("Slice").first()
+        && !matches!(kind, UnitType::Scope | UnitType::Slice)
+    {
+        let message = format!(
+            "orders the unit after {slice}; limits of that slice hold for scopes and not for this \
+             unit: set them in the unit itself"
+        );
+        found.push(finding(Severity::Warning, "Slice", message));
     }
     found
 }
@@ -396,7 +412,12 @@ mod tests {
                 "error: LoadCredentialEncrypted",
             ),
             ("Personality=s390", "error: Personality"),
-            ("RemoveIPC=yes", "warning: RemoveIPC"),
+            ("LogLevelMax=err", "warning: LogLevelMax"),
+            ("SyslogIdentifier=a b", "warning: SyslogIdentifier"),
+            (
+                "Slice=web.slice",
+                "warning: Slice: orders the unit after web.slice; limits of that slice",
+            ),
             ("StandardOutput=kmsg", "warning: StandardOutput"),
             ("StandardInput=fd:x", "warning: StandardInput"),
         ] {
@@ -417,6 +438,8 @@ mod tests {
             "OOMPolicy=kill\nExecSearchPath=/opt/bin\nPassEnvironment=A",
             "IOSchedulingClass=idle\nCPUSchedulingPolicy=batch\nKeyringMode=shared",
             "PrivateTmp=yes",
+            "User=www\nRemoveIPC=yes\nDelegate=cpu memory",
+            "SyslogIdentifier=web\nSyslogFacility=mail\nSyslogLevel=err\nSyslogLevelPrefix=no",
             "ProtectSystem=strict",
             "Nice=5",
         ] {

@@ -35,6 +35,7 @@ mod news;
 mod notify;
 mod online;
 mod path;
+mod printed;
 mod program;
 mod rows;
 mod runs;

@@ -15,14 +15,14 @@ use model::label::Labels;
 use model::name::{InvalidName, ObjectPath, Tenant};
 use model::object::ObjectRef;
 use model::request::{Remove, RunExecutable, SendSignal, WaitFor};
-use model::resources::Resources;
 use model::signal::Signal;
 use model::status::Object;
 use runtime::{Extras, Runtime};
 use units::name::UnitName;
+use units::unit::Settings;
 
 use super::cells::MANAGER;
-use super::name;
+use super::{name, printed, program};
 use super::steps::{End, Step};
 use crate::effects::{REMOVE, RUN_EXECUTABLE, STOP};
 
@@ -175,7 +175,7 @@ impl Runs {
         &self,
         run: &Run,
         spec: ExecutableSpec,
-        resources: &Resources,
+        settings: &Settings,
         extras: Extras,
     ) -> Result<Arc<Object>, Error> {
         // Closed never.
@@ -185,15 +185,16 @@ impl Runs {
             let latest = self.latest(&run.unit);
             let mut latest = latest.lock().await;
             *latest = run.activation.max(*latest);
-            self.unit_cell(&run.unit, resources).await?;
+            self.unit_cell(&run.unit, &program::resources(settings)).await?;
         }
         let path = run.path()?;
         let label = name::label(&run.unit)?.to_string();
-        let labels = BTreeMap::from([
+        let mut labels = BTreeMap::from([
             (crate::OWNER.to_owned(), MANAGER.to_owned()),
             (crate::RUN.to_owned(), run.activation.to_string()),
             (UNIT.to_owned(), label),
         ]);
+        labels.extend(printed::labels(settings));
         let request = RunExecutable {
             tenant: Tenant::system(),
             path: path.clone(),

@@ -444,7 +444,6 @@ impl Manager {
         if told.watchdog.is_some() {
             pid_env.push("WATCHDOG_PID".to_owned());
         }
-        let resources = program::resources(&files.settings);
         let (runs, users) = (self.runs.clone(), self.users.clone());
         let waits = service.kind == Type::Idle && step.phase == Phase::Start;
         let mut busy = self.busy.subscribe();
@@ -479,7 +478,7 @@ impl Manager {
                 Err(words) => return Happened::NotBegun(run, 208, words),
             };
             extras.pid_env.extend(pid_env);
-            match runs.begin(&run, spec, &resources, extras).await {
+            match runs.begin(&run, spec, &settings.settings, extras).await {
                 Ok(object) => Happened::Began(run, role, object),
                 Err(error) => match runs::status_of(&error) {
                     Some(status) => Happened::NotBegun(run, status, error.to_string()),

@@ -288,10 +288,14 @@ impl Manager {
             let _ = cleared.await;
         }
         self.end_shared(unit).await;
+        let left = self.left_ipc(unit);
         let (runs, users, unit) = (self.runs.clone(), self.users.clone(), unit.clone());
         self.jobs.spawn(async move {
             // What goes on as that user, or is to be started again, keeps it.
             if !again && runs.processes(&unit).is_empty() {
+                if let Some(left) = left {
+                    let _ = tokio::task::spawn_blocking(|| left.remove()).await;
+                }
                 users.release(&unit, activation).await;
             }
             if let Err(error) = runs.let_go(&unit, activation).await {

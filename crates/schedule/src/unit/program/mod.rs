@@ -12,7 +12,7 @@ use model::rlimit::Rlimit;
 use model::seccomp::{Profile, Seccomp};
 use runtime::{Descriptor, Extras, Terminal};
 use units::exec::{Command, Privileges, expand};
-use units::service::{Service, Type};
+use units::service::{Service, Type, delegates};
 use units::unit::{Settings, Unit};
 use units::value::Value;
 
@@ -83,6 +83,8 @@ pub(crate) struct Ready {
     pub(crate) input: Option<Vec<u8>>,
     /// What becomes of another session that has its terminal.
     pub(crate) terminal: Terminal,
+    /// Whose the groups below its own are to make (`Delegate=`).
+    pub(crate) delegate: Option<(u32, u32)>,
 }
 
 impl Ready {
@@ -96,6 +98,7 @@ impl Ready {
             devices: self.confined.devices,
             networks: self.confined.networks,
             terminal: self.terminal,
+            delegate: self.delegate,
             ..Extras::default()
         };
         if let Some(bytes) = &self.input {
@@ -187,7 +190,14 @@ pub(crate) fn prepare(
         confined,
         input: streams::input(settings).map(<[u8]>::to_vec),
         terminal: terminal::of_others(settings),
+        delegate: handed_on(settings, step.phase, &account),
     })
+}
+
+/// The main process's groups are the unit's user's to make; what runs beside has a leaf of its own.
+fn handed_on(settings: &Settings, phase: Phase, account: &Account) -> Option<(u32, u32)> {
+    let handed = phase == Phase::Start && delegates(settings);
+    handed.then(|| (account.uid().unwrap_or(0), account.group.unwrap_or(0)))
 }
 
 /// The command of a step, with the privileges that it has there.

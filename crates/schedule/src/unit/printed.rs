@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the lines that a unit prints are when they are read (systemd.exec(5), "Logging and Standard
+//! Input/Output"): `SyslogIdentifier=` and its neighbours. The lines themselves are bytes of the
+//! executable's log, so this is written on the executable as labels, as it is when it begins.
+//! `journalctl` reads them.
+
+use units::unit::Settings;
+
+/// What the lines are of (`SYSLOG_IDENTIFIER`), where not of the program.
+const IDENTIFIER: &str = "schedule.aurae/syslog-identifier";
+/// The number of a facility, where not `daemon`.
+const FACILITY: &str = "schedule.aurae/syslog-facility";
+/// The priority of a line that has none before it, where not `info`.
+const LEVEL: &str = "schedule.aurae/syslog-level";
+/// `no`: what looks like a priority before a line is text.
+const LEVEL_PREFIX: &str = "schedule.aurae/syslog-level-prefix";
+
+/// syslog(3), by number; from 12 to 15 are none.
+const FACILITIES: [(&str, u8); 20] = [
+    ("kern", 0),
+    ("user", 1),
+    ("mail", 2),
+    ("daemon", 3),
+    ("auth", 4),
+    ("syslog", 5),
+    ("lpr", 6),
+    ("news", 7),
+    ("uucp", 8),
+    ("cron", 9),
+    ("authpriv", 10),
+    ("ftp", 11),
+    ("local0", 16),
+    ("local1", 17),
+    ("local2", 18),
+    ("local3", 19),
+    ("local4", 20),
+    ("local5", 21),
+    ("local6", 22),
+    ("local7", 23),
+];
+/// The same of levels.
+const LEVELS: [(&str, u8); 8] = [
+    ("emerg", 0),
+    ("alert", 1),
+    ("crit", 2),
+    ("err", 3),
+    ("warning", 4),
+    ("notice", 5),
+    ("info", 6),
+    ("debug", 7),
+];
+
+/// Whether its identifier can be kept: it is written as a label.
+pub(crate) fn has_known_identifier(settings: &Settings) -> bool {
+    let text = settings.text("SyslogIdentifier").unwrap_or_default();
+    model::label::check_value(text).is_ok()
+}
+
+/// The labels of an executable of the unit.
+pub(crate) fn labels(settings: &Settings) -> Vec<(String, String)> {
+    let identifier = settings.text("SyslogIdentifier");
+    let identifier = identifier.filter(|it| !it.is_empty() && has_known_identifier(settings));
+    let number = |field, names| settings.word(field).and_then(|word| number(word, names));
+    let prefix = settings.flag("SyslogLevelPrefix") == Some(false);
+    let all = [
+        (IDENTIFIER, identifier.map(str::to_owned)),
+        (FACILITY, number("SyslogFacility", &FACILITIES[..])),
+        (LEVEL, number("SyslogLevel", &LEVELS[..])),
+        (LEVEL_PREFIX, prefix.then(|| "no".to_owned())),
+    ];
+    let set = all.into_iter();
+    set.filter_map(|(key, value)| Some((key.to_owned(), value?)))
+        .collect()
+}
+
+/// The number that a word is, or stands for.
+fn number(word: &str, names: &[(&str, u8)]) -> Option<String> {
+    let named = names.iter().find(|(name, _)| *name == word);
+    let number = named.map_or_else(|| word.parse().ok(), |(_, number)| Some(*number));
+    number.map(|it: u8| it.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use units::calendar::zones::UtcOnly;
+    use units::name::UnitName;
+    use units::specifier::NoHost;
+    use units::unit::from_texts;
+
+    use super::*;
+
+    fn labelled(text: &str) -> Vec<String> {
+        let name = UnitName::parse("a.service").unwrap();
+        let text = format!("[Service]\nExecStart=/bin/x\n{text}\n");
+        let unit = from_texts(&name, &[("/x", text.as_bytes())], &NoHost, &UtcOnly);
+        let labels = labels(&unit.settings).into_iter();
+        let short = |key: String| key.trim_start_matches("schedule.aurae/syslog-").to_owned();
+        labels
+            .map(|(key, value)| format!("{}={value}", short(key)))
+            .collect()
+    }
+
+    #[test]
+    fn what_lines_are_is_written_on_their_executable() {
+        assert_eq!(labelled(""), [] as [&str; 0]);
+        let all = "SyslogIdentifier=web.log\nSyslogFacility=local3\nSyslogLevel=warning\n\
+                   SyslogLevelPrefix=no";
+        let wanted = [
+            "identifier=web.log",
+            "facility=19",
+            "level=4",
+            "level-prefix=no",
+        ];
+        assert_eq!(labelled(all), wanted);
+        assert_eq!(
+            labelled("SyslogLevel=7\nSyslogLevelPrefix=yes"),
+            ["level=7"]
+        );
+        assert_eq!(labelled("SyslogIdentifier=two words"), [] as [&str; 0]);
+    }
+}
