@@ -13,6 +13,8 @@ use rustix::time::{
 use crate::{Context, Error, Result};
 
 const SECOND_NS: u64 = 1_000_000_000;
+/// A time that no clock will show.
+const NEVER_NS: u64 = i64::MAX.unsigned_abs();
 
 fn now(clock: ClockId) -> u64 {
     let time = rustix::time::clock_gettime(clock);
@@ -101,6 +103,23 @@ impl Timer {
     /// None of the kernel itself; a seccomp filter may refuse the call.
     pub fn set_at(&self, at_ns: u64) -> Result<()> {
         self.settime(TimerfdTimerFlags::ABSTIME, at_ns.max(1), 0)
+    }
+
+    /// Becomes readable whenever the machine's clock is set; [`Timer::clock_was_set`] tells, and
+    /// the next time counts again. For [`Clock::Realtime`].
+    ///
+    /// # Errors
+    /// None of the kernel itself; a seccomp filter may refuse the call.
+    pub fn watch_clock(&self) -> Result<()> {
+        let flags = TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET;
+        self.settime(flags, NEVER_NS, 0)
+    }
+
+    /// Whether the clock was set since [`Timer::watch_clock`] or the last answer.
+    pub fn clock_was_set(&self) -> bool {
+        let mut bytes = [0; 8];
+        let read = rustix::io::retry_on_intr(|| rustix::io::read(&self.0, &mut bytes));
+        read == Err(Errno::CANCELED)
     }
 
     /// Expires every `interval`.

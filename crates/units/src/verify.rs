@@ -202,6 +202,14 @@ fn does(unit: &Unit) -> Vec<String> {
             Clock::After(event, span) => format!("starts {other} {span} after {event}"),
         });
     }
+    for (field, what) in [
+        ("OnClockChange", "the clock is set"),
+        ("OnTimezoneChange", "the time zone is another"),
+    ] {
+        if settings.flag(field) == Some(true) {
+            lines.push(format!("starts {other} when {what}"));
+        }
+    }
     for listen in settings.listens("Listen") {
         lines.push(format!(
             "starts {other} for {} {:?}",
@@ -282,12 +290,14 @@ mod tests {
                 "{name}: {shown:?}"
             );
         }
-        let timer = report("a.timer", "[Timer]\nOnCalendar=daily\nOnBootSec=5min\n");
+        let text = "[Timer]\nOnCalendar=daily\nOnBootSec=5min\nOnClockChange=yes\n";
+        let timer = report("a.timer", text);
         assert_eq!(
             timer.does,
             [
                 "starts a.service at *-*-* 00:00:00",
-                "starts a.service 5min after OnBootSec"
+                "starts a.service 5min after OnBootSec",
+                "starts a.service when the clock is set",
             ]
         );
     }

@@ -92,6 +92,8 @@ const HONOURED: &[&str] = &[
     "OOMPolicy",
     // [Timer]
     "Clocks",
+    "OnClockChange",
+    "OnTimezoneChange",
     "Persistent",
     "Unit",
     "RandomizedDelaySec",

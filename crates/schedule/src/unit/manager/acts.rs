@@ -138,6 +138,7 @@ impl Manager {
             }
             Happened::OutOfMemory(unit, activation) => self.out_of_memory(&unit, activation),
             Happened::Mounts => self.mounts_changed(),
+            Happened::Clock(change) => self.clock_changed(change),
             Happened::Devices => self.devices_spoke(),
             Happened::AllDevices(all) => self.devices_were_read(all),
             Happened::Online(unit, words) => self.network_came(&unit, words),
@@ -524,12 +525,17 @@ impl Manager {
         if !timer::elapse(state, now) {
             return self.plan_timer(unit);
         }
+        self.start_triggered(unit, &format!("{unit} elapsed"));
+    }
+
+    /// Starts what an elapsed timer is for, and plans its next time.
+    pub(super) fn start_triggered(&mut self, unit: &UnitName, why: &str) {
         for other in self.known.on(unit, Dependency::Triggers) {
             self.wanted.push(super::jobs::Wanted {
                 unit: other,
                 kind: JobType::Start,
                 mode: Default::default(),
-                why: format!("{unit} elapsed"),
+                why: why.to_owned(),
             });
         }
         self.plan_timer(unit);

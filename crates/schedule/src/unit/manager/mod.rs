@@ -9,6 +9,7 @@
 mod actions;
 mod acts;
 mod automounts;
+mod clock;
 mod connections;
 mod devices;
 mod ends;
@@ -120,6 +121,8 @@ enum Happened {
     OutOfMemory(UnitName, u64),
     /// The machine's mounts are others.
     Mounts,
+    /// Its clock or its zone is another.
+    Clock(clock::Change),
     /// udev has said something of devices.
     Devices,
     /// udev's database was read.
@@ -203,6 +206,8 @@ pub(crate) struct Manager {
     points: automounts::Points,
     /// Says when mounts change.
     mounts: Option<machine::Table>,
+    /// Says when the clock is set, and when the zone is another.
+    clock: clock::Watch,
     /// What is run before files are read.
     generators: Option<Generators>,
     /// How far the end of all units is, where the node goes down.
@@ -261,6 +266,7 @@ impl Manager {
             devices: devices::Watched::default(),
             points: automounts::Points::new(),
             mounts: None,
+            clock: clock::Watch::default(),
             generators: beginning.generators,
             last: shutdown::Last::default(),
         };
@@ -272,6 +278,9 @@ impl Manager {
         self.runs.runtime.logs_are_known().await;
         self.mounts = machine::table();
         self.watch_mounts();
+        self.clock = clock::Watch::new();
+        self.watch_clock();
+        self.watch_zone();
         if self.power.is_machine {
             self.watch_devices().await;
         }

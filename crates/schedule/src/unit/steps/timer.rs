@@ -169,8 +169,13 @@ pub(crate) fn elapse(state: &mut State, now: Now) -> bool {
     if !state.active || !(real || boot) {
         return false;
     }
+    elapsed(state, now);
+    true
+}
+
+/// It elapses now, whatever it waits for.
+pub(crate) fn elapsed(state: &mut State, now: Now) {
     state.last = Some(now.real);
     state.last_boot = Some(now.boot);
     (state.calendar, state.next_real, state.next_boot) = (None, None, None);
-    true
 }
