@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `./x soak`: the long searches in full, of which `./x test` runs a short form: a fault at every
-//! system call, kills at thousands of moments, properties with thousands of cases, fuzzing.
+//! system call, kills at thousands of moments, properties with thousands of cases, fuzzing, and
+//! thousands of questions to systemd's own program.
 //!
 //! The tests ask `testkit::how_much`, which answers by the variable that is set here.
 
@@ -25,6 +26,16 @@ struct Search {
     name: &'static str,
     what: &'static str,
     arguments: &'static [&'static str],
+}
+
+impl Search {
+    /// How many questions systemd's program is asked: a score takes it far longer than a time.
+    fn questions(&self) -> &'static str {
+        match self.name {
+            "scores" => "1000",
+            _ => "10000",
+        }
+    }
 }
 
 const SEARCHES: &[Search] = &[
@@ -88,6 +99,16 @@ const SEARCHES: &[Search] = &[
         name: "layers",
         what: "layers of any tree, and of seeds with changed bytes",
         arguments: &["-p", "image", "--test", "fair", "--test", "corpus"],
+    },
+    Search {
+        name: "oracle",
+        what: "calendar expressions and spans of time, beside systemd-analyze",
+        arguments: &["-p", "units", "--test", "oracle", "--", "--nocapture"],
+    },
+    Search {
+        name: "scores",
+        what: "what services leave open, beside systemd-analyze",
+        arguments: &["-p", "units", "--test", "scores", "--", "--nocapture"],
     },
     Search {
         name: "properties",
@@ -201,8 +222,8 @@ impl Target {
   ./x soak fuzz --minutes 60      every fuzz target for an hour; needs a nightly compiler
   ./x soak fuzz --minutes 60 --target program    one of them
 
-Searches: faults, deaths, containers, network, kills, names, cycles, mover, layers, properties, deb,
-fuzz. A search that draws its moments prints a seed; AURAE_TEST_SEED=N draws the same ones again.")]
+Searches: faults, deaths, containers, network, kills, names, cycles, mover, layers, oracle, scores,
+properties, deb, fuzz. A search that draws its moments prints a seed; AURAE_TEST_SEED=N draws the same ones again.")]
 pub(crate) struct Soak {
     /// Only the searches whose name holds this
     #[arg(default_value = "")]
@@ -231,6 +252,7 @@ pub(crate) fn run(soak: &Soak) -> Result<ExitCode> {
             .args(search.arguments);
         cargo
             .env("AURAE_SOAK", "1")
+            .env("AURAE_ORACLE", search.questions())
             .env("PROPTEST_CASES", CASES)
             .env("PROPTEST_MAX_GLOBAL_REJECTS", TURNED_DOWN);
         if !told(search.name, search.what, &mut cargo) {
