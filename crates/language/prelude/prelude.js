@@ -15,6 +15,71 @@ __aurae.table = {
       "methods": [
         {
           "clientStreams": false,
+          "name": "Pull",
+          "serverStreams": true,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Push",
+          "serverStreams": true,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "List",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Get",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Remove",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Pin",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Prune",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": true,
+          "name": "Import",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Export",
+          "serverStreams": true,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Verify",
+          "serverStreams": false,
+          "unwraps": false
+        }
+      ],
+      "name": "image"
+    },
+    {
+      "methods": [
+        {
+          "clientStreams": false,
           "name": "RunExecutable",
           "serverStreams": false,
           "unwraps": false,
@@ -332,71 +397,6 @@ __aurae.table = {
         }
       ],
       "name": "sets"
-    },
-    {
-      "methods": [
-        {
-          "clientStreams": false,
-          "name": "Pull",
-          "serverStreams": true,
-          "unwraps": false
-        },
-        {
-          "clientStreams": false,
-          "name": "Push",
-          "serverStreams": true,
-          "unwraps": false
-        },
-        {
-          "clientStreams": false,
-          "name": "List",
-          "serverStreams": false,
-          "unwraps": false
-        },
-        {
-          "clientStreams": false,
-          "name": "Get",
-          "serverStreams": false,
-          "unwraps": false
-        },
-        {
-          "clientStreams": false,
-          "name": "Remove",
-          "serverStreams": false,
-          "unwraps": false
-        },
-        {
-          "clientStreams": false,
-          "name": "Pin",
-          "serverStreams": false,
-          "unwraps": false
-        },
-        {
-          "clientStreams": false,
-          "name": "Prune",
-          "serverStreams": false,
-          "unwraps": false
-        },
-        {
-          "clientStreams": true,
-          "name": "Import",
-          "serverStreams": false,
-          "unwraps": false
-        },
-        {
-          "clientStreams": false,
-          "name": "Export",
-          "serverStreams": true,
-          "unwraps": false
-        },
-        {
-          "clientStreams": false,
-          "name": "Verify",
-          "serverStreams": false,
-          "unwraps": false
-        }
-      ],
-      "name": "image"
     },
     {
       "methods": [
@@ -826,7 +826,9 @@ __aurae.table = {
         "network",
         "hostNetwork",
         "sandboxClass",
-        "selinuxFileLabel"
+        "selinuxFileLabel",
+        "shareProcesses",
+        "sysctls"
       ],
       "kind": "pod",
       "lists": [
@@ -851,7 +853,12 @@ __aurae.table = {
           "method": "Groups"
         }
       ],
-      "maps": [],
+      "maps": [
+        {
+          "field": "sysctls",
+          "method": "Sysctls"
+        }
+      ],
       "name": "Pod",
       "subsystem": "pod",
       "wide": [
@@ -859,10 +866,12 @@ __aurae.table = {
         "containers.resources.cpuLimitMillis",
         "containers.resources.memoryRequestBytes",
         "containers.resources.memoryLimitBytes",
+        "containers.rootBytes",
         "initContainers.resources.cpuRequestMillis",
         "initContainers.resources.cpuLimitMillis",
         "initContainers.resources.memoryRequestBytes",
         "initContainers.resources.memoryLimitBytes",
+        "initContainers.rootBytes",
         "volumes.empty.sizeBytes"
       ],
       "withEnv": [
