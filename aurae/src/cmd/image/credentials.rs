@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a registry is told about the caller: a name or a token, with the secret from standard input.
-//! It goes to the node with the request, and the node keeps none of it.
+//! What a registry is told about the caller: a name or a token, with the secret from standard
+//! input. It goes to the node with the request, and the node keeps none of it.
 
 use std::io::{IsTerminal, Read};
 

@@ -9,8 +9,9 @@
 //!
 //! A container is not trusted: of its file the end is read, which is bounded, through no link. It
 //! can't put another file there, because its mount is of the file alone, which it may detach from
-//! itself at most; it can fill the tmpfs, which has a size, with pages of its own memory. The daemon may die between the end of a run and
-//! here: the file outlives it, and is emptied only for the next run.
+//! itself at most; it can fill the tmpfs, which has a size, with pages of its own memory. The
+//! daemon may die between the end of a run and here: the file outlives it, and is emptied only for
+//! the next run.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
