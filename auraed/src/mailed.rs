@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `auraed mailed`: runs a command of a crontab, hands on what it writes to the run's log, and mails
-//! the same to whom `MAILTO` names, as Debian's cron does: one mail once the command and all that
+//! `auraed mailed`: runs a command of a crontab, hands on what it writes to the run's log, and
+//! mails the same to whom `MAILTO` names, as Debian's cron does: one mail once the command and all that
 //! holds its output have ended, by `sendmail`, with the user's own rights. It is the run's main
 //! process, so that a killed daemon loses no mail. Started by schedules of crontabs
 //! (`model::schedule::crontab`).
@@ -123,7 +123,10 @@ fn follow(mut child: Child) -> anyhow::Result<(Kept, ExitStatus)> {
             break;
         }
     }
-    Ok((kept, child.wait()?))
+    let status = child.wait()?;
+    // What is started next takes signals as ever.
+    signal::set_mask(SignalSet::EMPTY)?;
+    Ok((kept, status))
 }
 
 /// Waits until one of them can be read; which ones.

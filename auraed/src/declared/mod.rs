@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the node runs because files say so: a folder of Kubernetes' manifests
 //! (`schedule.manifests`), as a kubelet's static pods, and crontabs (`schedule.crontabs`,
-//! `schedule.user_crontabs`). It is declared with an administrator's rights in the tenant `system`; a file that is gone takes its
-//! schedules with it, and one that can't be read changes nothing: the log names it, with the line.
+//! `schedule.user_crontabs`). It is declared with an administrator's rights in the tenant `system`;
+//! a file that is gone takes its schedules with it, and one that can't be read changes nothing: the
+//! log names it, with the line.
 //!
 //! What files have declared is kept in the state directory, by name and with a hash of the wish: a
 //! file that went while the daemon was down is noticed, what users have declared is left alone, and

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Users' crontabs on a real node, in a folder as Debian has it, and what of their output is mailed.
+//! Users' crontabs on a real node, in a folder as Debian has it, and mail of what they print.
 
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
@@ -117,7 +117,10 @@ async fn a_users_crontab_runs_as_the_user_and_its_output_is_mailed() {
     let own = named(&ann, "user-nobody-").await;
     assert_eq!(run(&ann, &own).await, Outcome::Failed);
     let said = log(&ann, format!("{own}-1/main")).await;
-    assert!(said.contains("said\n") && said.contains("nobody\n"), "{said}");
+    assert!(
+        said.contains("said\n") && said.contains("nobody\n"),
+        "{said}"
+    );
     let [mail] = &mails(&mailbox)[..] else {
         panic!("{:?}", mails(&mailbox));
     };
@@ -153,7 +156,10 @@ async fn a_users_crontab_runs_as_the_user_and_its_output_is_mailed() {
     let alone = named(&ann, "user-root-").await;
     assert_eq!(run(&ann, &alone).await, Outcome::Succeeded);
     let said = log(&ann, format!("{alone}-1/main")).await;
-    assert!(said.starts_with("alone\ncron: not mailed to root"), "{said}");
+    assert!(
+        said.starts_with("alone\ncron: not mailed to root"),
+        "{said}"
+    );
     assert!(said.contains(mailer.to_str().unwrap()), "{said}");
     node.stop();
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! crontab(5) as schedules: a user's file, or one of the system with a column for the user. Pure.
 //! What a line means is what Debian's cron makes of it: the environment lines before it hold, the
-//! shell runs the command, what follows the first `%` is its standard input. Output goes to the run's
-//! log; on the node itself it is mailed, too, as `MAILTO` says, by the program that is given.
+//! shell runs the command, what follows the first `%` is its standard input. Output goes to the
+//! run's log; on the node itself it is mailed, too, as `MAILTO` says, by the program that is given.
 
 use std::collections::BTreeMap;
 
