@@ -223,7 +223,8 @@ impl Target {
   ./x soak fuzz --minutes 60 --target program    one of them
 
 Searches: faults, deaths, containers, network, kills, names, cycles, mover, layers, oracle, scores,
-properties, deb, fuzz. A search that draws its moments prints a seed; AURAE_TEST_SEED=N draws the same ones again.")]
+properties, deb, fuzz. A search that draws its moments prints a seed; AURAE_TEST_SEED=N draws the
+same ones again.")]
 pub(crate) struct Soak {
     /// Only the searches whose name holds this
     #[arg(default_value = "")]

@@ -648,7 +648,10 @@ async fn conditions_skip_assertions_fail_and_what_is_not_honoured_is_refused_by_
         words.contains("RootImage") && words.contains("not honoured"),
         "{words}"
     );
-    machine.service("warned.service", "ExecStart=/bin/sleep 1000\nLogLevelMax=err");
+    machine.service(
+        "warned.service",
+        "ExecStart=/bin/sleep 1000\nLogLevelMax=err",
+    );
     assert_eq!(start(&administrator, "warned").await.result, "done");
     let findings = status(&administrator, "warned").await.findings.join("\n");
     assert!(findings.contains("LogLevelMax"), "{findings}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a unit hands on to what it runs, and what goes with it: groups below its own, shared memory
-//! of its user, what its lines are when they are read; and timers that wait for the clock to be set.
+//! of its user, what its lines are when they are read; and timers that wait for the clock.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -70,11 +70,13 @@ async fn a_unit_with_delegate_makes_groups_below_its_own() {
         return;
     };
     open_to_all(&machine);
+    // In place once it is whole.
     let text = "own=$(sed -n s/^0:://p /proc/self/cgroup)\n\
                 at=$(findmnt -nt cgroup2 -o TARGET | head -n1)$own\n\
-                mkdir $at/below && echo $$ > $at/below/cgroup.procs &&\n\
-                cat $at/cgroup.max.descendants > $1\n\
-                echo max 2>/dev/null > $at/pids.max && echo limits >> $1\n\
+                mkdir $at/below && echo $$ > $at/below/cgroup.procs || exec sleep 1000\n\
+                cat $at/cgroup.max.descendants > $1.new\n\
+                (echo 9 > $at/cgroup.max.descendants) 2>/dev/null && echo limits >> $1.new\n\
+                mv $1.new $1\n\
                 exec sleep 1000\n";
     let script = machine.at("make.sh");
     std::fs::write(&script, text).unwrap();

@@ -475,7 +475,11 @@ labels = { role = "web" }
         );
         let config = load(&text).unwrap();
         assert_eq!(config.context_of_node("lab"), Some("lab"));
-        assert_eq!(config.context_of_node("alice"), Some("bench"), "its node is");
+        assert_eq!(
+            config.context_of_node("alice"),
+            Some("bench"),
+            "its node is"
+        );
         assert_eq!(config.context_of_node("spiffe"), None);
         let text = text.replace("[contexts.lab]", "[contexts.other]");
         let config = load(&text).unwrap();

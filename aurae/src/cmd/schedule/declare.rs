@@ -205,8 +205,8 @@ pub(super) struct LaxArgs {
   aurae schedule pin node-2 --name web --restart always nginx:1.27
   aurae --node lab schedule pin node-2 --name web nginx:1.27
 
-The work is handed to that node: by the context of that name, or the one whose node is called so. With
---node, or where there is no such context, the node that is asked refuses what is another's.")]
+The work is handed to that node: by the context of that name, or the one whose node is called so.
+With --node, or where there is no such context, the node that is asked refuses what is another's.")]
 pub(super) struct PinArgs {
     /// The node's name, as `aurae node` shows it, or that of its context
     #[arg(value_name = "NODE")]

@@ -106,9 +106,7 @@ impl ScheduleArgs {
         let command = &self.command;
         matches!(
             command,
-            ScheduleCommand::Verify(_)
-                | ScheduleCommand::Security(_)
-                | ScheduleCommand::Import(_)
+            ScheduleCommand::Verify(_) | ScheduleCommand::Security(_) | ScheduleCommand::Import(_)
         )
     }
 }

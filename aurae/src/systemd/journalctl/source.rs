@@ -128,7 +128,11 @@ fn log(status: &ExecutableStatus, unit: String, machine: &Machine) -> Option<Log
     let spec = status.spec.clone().unwrap_or_default();
     let program = spec.argv.first().map_or("", String::as_str);
     let program = program.rsplit('/').next().unwrap_or_default();
-    let said = |name: &str| meta.labels.get(&format!("{SYSLOG}{name}")).map(String::as_str);
+    let said = |name: &str| {
+        meta.labels
+            .get(&format!("{SYSLOG}{name}"))
+            .map(String::as_str)
+    };
     let program = said("identifier").unwrap_or(program).to_owned();
     let number = |name| said(name).and_then(|it| it.parse().ok());
     let started = status.started.as_ref().or(meta.created.as_ref());

@@ -84,7 +84,10 @@ fn group(view: &View, all: &mut Properties) {
             "CPUUsageNSec",
             usage(cpu.map(|it| it.usage_us.saturating_mul(1_000))),
         ),
-        ("Delegate", Variant::from(units::service::delegates(settings))),
+        (
+            "Delegate",
+            Variant::from(units::service::delegates(settings)),
+        ),
     ]);
     for field in ["MemoryMin", "MemoryLow"] {
         let value = match settings.limit(field) {

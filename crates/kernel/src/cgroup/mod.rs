@@ -240,8 +240,8 @@ impl Cgroup {
         Ok(names)
     }
 
-    /// Lets a user and its group make groups below, up to so many and so deep, and move processes and controllers
-    /// about there. What holds for the group itself stays the caller's to say: the files of its
+    /// Lets a user and its group make groups below, up to so many and so deep, and move processes
+    /// and controllers about there. What holds for the group itself stays the caller's to say: the files of its
     /// limits, these two among them, keep their owner.
     ///
     /// # Errors

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Kubernetes' manifests. What of them can be had here is `api::convert`'s to say, by the code of
-//! `aurae pod run` and of `aurae schedule apply`: where a file has pods alone they are run, and what
-//! a pod can't have is left out with a comment. Of a file with other kinds everything is a schedule
-//! or a config, as a node reads it; a document that a node would refuse is left out whole.
+//! `aurae pod run` and of `aurae schedule apply`: where a file has pods alone they are run, and
+//! what a pod can't have is left out with a comment. Of a file with other kinds everything is a
+//! schedule or a config, as a node reads it; a document that a node would refuse is left out whole.
 
 use std::collections::BTreeSet;
 

@@ -22,8 +22,8 @@ use units::name::UnitName;
 use units::unit::Settings;
 
 use super::cells::MANAGER;
-use super::{name, printed, program};
 use super::steps::{End, Step};
+use super::{name, printed, program};
 use crate::effects::{REMOVE, RUN_EXECUTABLE, STOP};
 
 /// The label of what runs for a unit: what its cells are called by.
@@ -185,7 +185,8 @@ impl Runs {
             let latest = self.latest(&run.unit);
             let mut latest = latest.lock().await;
             *latest = run.activation.max(*latest);
-            self.unit_cell(&run.unit, &program::resources(settings)).await?;
+            self.unit_cell(&run.unit, &program::resources(settings))
+                .await?;
         }
         let path = run.path()?;
         let label = name::label(&run.unit)?.to_string();

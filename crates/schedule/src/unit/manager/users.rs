@@ -7,8 +7,8 @@ use units::name::UnitName;
 use units::unit::Settings;
 
 use super::Manager;
-use crate::unit::ipc::{self, Owner};
 use crate::unit::dynamic::name_of;
+use crate::unit::ipc::{self, Owner};
 use crate::unit::kept::Use;
 
 /// The user and the group that a unit names.
