@@ -19,6 +19,7 @@ use tenants::Tenants;
 use crate::capacity;
 use crate::cell_network::CellNetwork;
 use crate::config::{self, Config, Loaded, Sources, is_reloadable};
+use crate::first;
 use crate::host;
 use crate::reserve;
 use crate::rpc::deadline::DefaultDeadline;
@@ -99,8 +100,9 @@ impl Daemon {
         self.tenants.set_capacity(capacity);
     }
 
-    /// Asks init to bring the node down within the bound.
-    pub(crate) async fn go_down(&self, mode: ShutdownMode, bound: Duration) {
+    /// Asks init to bring the node down within the bound; without one within its own, or what units
+    /// need.
+    pub(crate) async fn go_down(&self, mode: ShutdownMode, bound: Option<Duration>) {
         let mode = match mode {
             ShutdownMode::PowerOff => PowerMode::PowerOff,
             ShutdownMode::Reboot => PowerMode::Reboot,
@@ -213,10 +215,18 @@ impl NodePort for Daemon {
         mode: ShutdownMode,
         bound: Option<Duration>,
     ) -> Result<Duration, Error> {
-        let bound = bound.unwrap_or(self.config().shutdown.bound.0);
-        tracing::warn!(actor = permit.actor(), ?mode, ?bound, "the node goes down");
+        let longest = match bound {
+            Some(bound) => bound,
+            None => first::bound(self.config().shutdown.bound.0, &self.units).await,
+        };
+        tracing::warn!(
+            actor = permit.actor(),
+            ?mode,
+            ?longest,
+            "the node goes down"
+        );
         self.go_down(mode, bound).await;
-        Ok(bound)
+        Ok(longest)
     }
 }
 

@@ -445,7 +445,7 @@ fn run_first(config: &Config, parts: &Parts, daemon: &Arc<Daemon>, beside: &mut 
         return;
     }
     let (identity, runtime) = (parts.identity.clone(), parts.runtime.clone());
-    let (daemon, bound) = (daemon.clone(), config.shutdown.bound.0);
+    let daemon = daemon.clone();
     beside.spawn(async move {
         match boot::run(&boot, &identity, &runtime).await {
             Ok(object) => tracing::info!(path = %object.meta().path, "boot.run has ended"),
@@ -456,7 +456,7 @@ fn run_first(config: &Config, parts: &Parts, daemon: &Arc<Daemon>, beside: &mut 
             Then::PowerOff => ShutdownMode::PowerOff,
             Then::Reboot => ShutdownMode::Reboot,
         };
-        daemon.go_down(mode, bound).await;
+        daemon.go_down(mode, None).await;
     });
 }
 
@@ -480,7 +480,7 @@ async fn until_told_to_stop(node_init: &NodeInit, daemon: &Daemon) -> anyhow::Re
                 if changed.is_err() || state == InitState::Gone {
                     return Ok("init is gone");
                 }
-                if let InitState::ShuttingDown(mode, bound_ms) = state {
+                if let InitState::ShuttingDown(mode, bound_ms, _) = state {
                     // Under another init the machine goes on.
                     match mode {
                         PowerMode::Exit => tracing::warn!(bound_ms, "the node ends"),

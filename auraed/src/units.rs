@@ -4,7 +4,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context;
 use identity::Identity;
@@ -80,7 +79,6 @@ pub(crate) fn start(
     runtime: &Runtime,
 ) -> anyhow::Result<Units> {
     let run = &config.paths.run;
-    let bound = config.shutdown.bound.0;
     let config = &config.units;
     if !are_run(config.enabled, welcome.role) {
         return Ok(Units::off());
@@ -119,7 +117,6 @@ pub(crate) fn start(
         sockets: run.join("units"),
         bus: config.bus.clone(),
         is_machine: welcome.role == Role::Machine,
-        bound,
     };
     Units::start(settings, store.clone(), identity.clone(), runtime.clone()).context("the units")
 }
@@ -127,7 +124,6 @@ pub(crate) fn start(
 /// How the machine ends, where a client asks for it on the bus.
 struct Machine {
     init: NodeInit,
-    bound: Duration,
 }
 
 impl bus::Machine for Machine {
@@ -137,8 +133,8 @@ impl bus::Machine for Machine {
             bus::End::Reboot => PowerMode::Reboot,
             bus::End::Halt => PowerMode::Halt,
         };
-        let (init, bound) = (self.init.clone(), self.bound);
-        tokio::spawn(async move { init.shutdown(mode, bound).await });
+        let init = self.init.clone();
+        tokio::spawn(async move { init.shutdown(mode, None).await });
     }
 
     fn is_ending(&self) -> bool {
@@ -165,10 +161,7 @@ pub(crate) fn on_the_bus(
         bus: config.units.bus.clone(),
         subscribers: config.paths.run.join("systemd1.subscribers"),
     };
-    let machine = Arc::new(Machine {
-        init: init.clone(),
-        bound: config.shutdown.bound.0,
-    });
+    let machine = Arc::new(Machine { init: init.clone() });
     let (units, identity) = (units.clone(), identity.clone());
     (wanted && units.are_run()).then(|| bus::run(settings, units, identity, machine))
 }

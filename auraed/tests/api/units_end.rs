@@ -49,6 +49,39 @@ async fn units_stop_in_the_reverse_of_their_order_when_the_node_goes_down() {
     assert!(ordered.contains(&"alone"), "{ordered:?}");
 }
 
+#[tokio::test]
+async fn a_unit_has_its_own_time_out_however_short_the_nodes_bound_is() {
+    let Some(mut machine) = Machine::start_with(&["shutdown.bound=3s"]) else {
+        return;
+    };
+    let administrator = machine.node.administrator().await;
+    machine.unit(
+        "slow.service",
+        "[Service]\nExecStart=/bin/sh -c 'exec sleep 1000'\nTimeoutStopSec=1h\n\
+         ExecStop=/bin/sh -c 'sleep 6; echo slow >> OUT'\n",
+    );
+    // It stops before the other one, beside what has an hour alone.
+    machine.unit(
+        "endless.service",
+        "[Unit]\nAfter=slow.service\n\
+         [Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true\n\
+         TimeoutStopSec=infinity\nExecStop=/bin/sh -c 'echo endless >> OUT'\n",
+    );
+    machine.unit(
+        "beside.service",
+        "[Service]\nExecStart=/bin/sh -c 'exec sleep 1000'\nTimeoutStopSec=1h\n",
+    );
+    for name in ["slow", "endless", "beside"] {
+        assert_eq!(start(&administrator, name).await.result, "done", "{name}");
+    }
+    machine.node.end();
+    assert_eq!(machine.out(), ["endless", "slow"]);
+    // An hour of what has no end, two of the slow one (its command, and what it runs), 3 s, and
+    // what the part of units lacks.
+    let log = machine.node.log();
+    assert!(log.contains("Exit follows, in 10803s at most"), "{log}");
+}
+
 /// A tmpfs of the test's own is mounted, unmounted by hand, and mounted by hand.
 #[tokio::test]
 async fn mounts_are_units_whoever_mounts_them() {

@@ -67,7 +67,7 @@ pub use extras::{Descriptor, Extras, MAX_DESCRIPTORS, Terminal};
 pub use index::list::Page;
 pub use index::watch::{WatchEvent, WatchKind, Watcher};
 pub use init::protocol::{PowerMode, sandbox};
-pub use link::node::{FIRST_PART, InitState, KeptDescriptor, NodeInit, NodeInitError};
+pub use link::node::{FIRST_PART, InitState, KeptDescriptor, NodeInit, NodeInitError, longer_by};
 pub use lsm::check_label;
 pub use observed::{Measured, Objects};
 pub use settings::{Bounds, Settings};

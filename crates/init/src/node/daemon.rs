@@ -270,7 +270,10 @@ impl Node {
             }
             NodeRequest::AuditHead { sequence, hash } => self.audit_head = Some((sequence, hash)),
             NodeRequest::Ready => self.daemon_is_ready(),
-            NodeRequest::EndsFirst { wanted } => self.daemon.ends_first = wanted,
+            NodeRequest::EndsFirst { wanted, needs_ms } => {
+                self.daemon.ends_first = wanted;
+                self.lengthen_shutdown(Duration::from_millis(needs_ms.into()));
+            }
             NodeRequest::KeepDescriptor {
                 request,
                 owner,
@@ -422,8 +425,8 @@ impl Node {
         self.news = true;
         self.post(&NodeEvent::Welcome(welcome), &[]);
         if let Some(shutdown) = &self.shutdown {
-            let (mode, bound_ms) = shutdown.announcement();
-            self.post(&NodeEvent::ShuttingDown { mode, bound_ms }, &[]);
+            let announcement = shutdown.announcement();
+            self.post(&announcement, &[]);
         }
     }
 

@@ -10,6 +10,10 @@
 //! grace; the daemon stores output and exits. *Killing*: what is left in cells is killed by cgroup.
 //! *Daemon*: it gets the request to stop, then is killed. A stage that has nothing left to wait for
 //! ends at once.
+//!
+//! Where no caller has set the bound and the daemon ends something first, it is asked how long that
+//! takes, and the bound becomes longer by what the first stage lacks. What is announced on the
+//! console is the bound that came of it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,11 +29,14 @@ use rustix::process::Pid;
 use super::Node;
 use super::groups::CellInit;
 use crate::again::again;
-use crate::protocol::{FIRST_PART, NodeEvent, PowerMode, Role};
+use crate::protocol::{FIRST_PART, NodeEvent, PowerMode, Role, longer_by};
 
 /// How often cell-inits of an earlier node-init are checked: they aren't this one's children, so no
 /// signal reports their end.
 const LOOK: Duration = Duration::from_millis(50);
+
+/// How long the daemon has to say what it needs: it is asked at once, and looks at its units.
+const ANSWER: Duration = Duration::from_secs(2);
 
 /// The pause between two attempts to power the machine off.
 const ANOTHER_TRY: Duration = Duration::from_secs(1);
@@ -46,7 +53,13 @@ enum Stage {
 pub(super) struct Shutdown {
     mode: PowerMode,
     end: Deadline,
+    /// Node-init's own, or a caller's: what the later stages are parts of.
     bound: Duration,
+    /// By which the first stage is longer than its part.
+    longer: Duration,
+    /// Why the machine goes down, until that and the bound are on the console; and until when the
+    /// daemon's word on the bound is waited for.
+    untold: Option<(String, Deadline)>,
     stage: Stage,
     stage_end: Deadline,
     cells_end: Deadline,
@@ -62,20 +75,38 @@ impl Shutdown {
     /// When the shutdown must be looked at again, if no event comes before.
     pub(super) fn deadline(&self) -> Option<Deadline> {
         let watched = self.stage == Stage::Cells && self.foreign;
-        Some(if watched {
-            Deadline::after(LOOK)
-        } else {
-            self.stage_end
+        Some(match &self.untold {
+            Some((_, answer)) => *answer,
+            None if watched => Deadline::after(LOOK),
+            None => self.stage_end,
         })
     }
 
+    /// Whether the bound is node-init's own, and the daemon may still say what it needs.
+    const fn grows(&self) -> bool {
+        self.untold.is_some()
+    }
+
+    /// The daemon needs this long in the first stage.
+    fn lengthen(&mut self, needs: Duration) {
+        self.longer = longer_by(self.bound, needs);
+        let longer = self.longer;
+        for deadline in [&mut self.end, &mut self.stage_end, &mut self.cells_end] {
+            *deadline = match deadline.remaining() {
+                Some(left) => Deadline::after(left.saturating_add(longer)),
+                None => Deadline::NEVER,
+            };
+        }
+    }
+
     /// The announcement, for a daemon that connects during the shutdown.
-    pub(super) fn announcement(&self) -> (PowerMode, u32) {
+    pub(super) fn announcement(&self) -> NodeEvent {
         let left = self.end.remaining().unwrap_or_default();
-        (
-            self.mode,
-            u32::try_from(left.as_millis()).unwrap_or(u32::MAX),
-        )
+        NodeEvent::ShuttingDown {
+            mode: self.mode,
+            bound_ms: u32::try_from(left.as_millis()).unwrap_or(u32::MAX),
+            grows: self.grows(),
+        }
     }
 }
 
@@ -100,6 +131,9 @@ impl Node {
         if self.shutdown.is_some() {
             return;
         }
+        // A daemon that isn't there, or ends nothing first, has nothing to say on it.
+        let asks = bound.is_none() && self.daemon.ends_first && self.daemon.child.is_some();
+        let answer = Deadline::after(if asks { ANSWER } else { Duration::ZERO });
         let bound = bound
             .unwrap_or(self.options.shutdown_bound)
             .min(self.options.shutdown_bound);
@@ -108,12 +142,12 @@ impl Node {
         } else {
             PowerMode::Exit
         };
-        self.console
-            .say(&format!("{why}: {mode:?} follows, in {bound:?} at most"));
-        let shutdown = Shutdown {
+        let mut shutdown = Shutdown {
             mode,
             end: Deadline::after(bound),
             bound,
+            longer: Duration::ZERO,
+            untold: Some((why.to_owned(), answer)),
             stage: Stage::First,
             stage_end: Deadline::after(bound.mul_f64(FIRST_PART)),
             cells_end: Deadline::after(bound.mul_f64(0.7)),
@@ -121,9 +155,36 @@ impl Node {
             told: Vec::new(),
             foreign: false,
         };
-        let (mode, bound_ms) = shutdown.announcement();
-        self.post(&NodeEvent::ShuttingDown { mode, bound_ms }, &[]);
+        if !asks {
+            self.tell_bound(&mut shutdown);
+        }
+        self.post(&shutdown.announcement(), &[]);
         self.notify("STOPPING=1");
+        self.shutdown = Some(shutdown);
+    }
+
+    /// Says how long it takes, once.
+    fn tell_bound(&self, shutdown: &mut Shutdown) {
+        let Some((why, _)) = shutdown.untold.take() else {
+            return;
+        };
+        let (mode, bound) = (shutdown.mode, shutdown.bound + shutdown.longer);
+        self.console
+            .say(&format!("{why}: {mode:?} follows, in {bound:?} at most"));
+    }
+
+    /// The daemon has said how long it needs in the first stage.
+    pub(super) fn lengthen_shutdown(&mut self, needs: Duration) {
+        let Some(mut shutdown) = self.shutdown.take() else {
+            return;
+        };
+        if shutdown.grows() && shutdown.stage == Stage::First {
+            shutdown.lengthen(needs);
+            self.tell_bound(&mut shutdown);
+            // A service manager above gives so much, too.
+            let bound = (shutdown.bound + shutdown.longer).as_micros();
+            self.notify(&format!("EXTEND_TIMEOUT_USEC={bound}"));
+        }
         self.shutdown = Some(shutdown);
     }
 
@@ -143,9 +204,14 @@ impl Node {
         let Some(mut shutdown) = self.shutdown.take() else {
             return;
         };
+        let waits = |(_, answer): &(String, Deadline)| !answer.passed();
+        if self.daemon.child.is_none() || !shutdown.untold.as_ref().is_some_and(waits) {
+            self.tell_bound(&mut shutdown);
+        }
         while self.stage_is_over(&mut shutdown) {
             match shutdown.stage {
                 Stage::First => {
+                    self.tell_bound(&mut shutdown);
                     self.end_cells(&mut shutdown);
                     shutdown.stage = Stage::Cells;
                     shutdown.stage_end = shutdown.cells_end;

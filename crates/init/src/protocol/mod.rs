@@ -23,10 +23,12 @@ pub mod codec;
 mod launch;
 pub mod sandbox;
 
+use std::time::Duration;
+
 pub use launch::{Keyring, Launch, Open, OpenHow, Principal};
 
 /// The version of both conversations. Changes with every change of a packet's meaning.
-pub const VERSION: u16 = 11;
+pub const VERSION: u16 = 12;
 /// The largest packet, in bytes.
 pub const MAX_PACKET: usize = 160 * 1024;
 /// The largest request that comes sealed ([`CellRequest::Sealed`]), in bytes: what `execve` takes
@@ -101,7 +103,8 @@ pub enum NodeRequest {
     Shutdown {
         /// What happens to the machine afterwards.
         mode: PowerMode,
-        /// The longest that it may take, in milliseconds; 0: node-init's own bound.
+        /// The longest that it may take, in milliseconds; 0: node-init's own bound, which the
+        /// daemon may have made longer ([`NodeRequest::EndsFirst`]).
         bound_ms: u32,
     },
     /// The newest entry of the audit, so that a cut tail shows.
@@ -119,6 +122,10 @@ pub enum NodeRequest {
     EndsFirst {
         /// It has.
         wanted: bool,
+        /// The longest that it takes, in milliseconds. Where the machine goes down within
+        /// node-init's own bound ([`NodeEvent::ShuttingDown`], `grows`), the first of these makes
+        /// that bound longer by what the first part lacks. At other times it says nothing.
+        needs_ms: u32,
     },
     /// Keep a descriptor for the daemons to come. Descriptor: that one. It is no file whose closing
     /// asks a server (FUSE, NFS): node-init would wait for that.
@@ -146,6 +153,14 @@ pub enum NodeRequest {
 
 /// The part of a shutdown's bound that the daemon has before the cells end, where it wants it.
 pub const FIRST_PART: f64 = 0.4;
+
+/// By how much a shutdown's bound becomes longer where the daemon needs this long in its part: in
+/// whole seconds, as people read it.
+pub fn longer_by(bound: Duration, needs: Duration) -> Duration {
+    let exact = needs.saturating_sub(bound.mul_f64(FIRST_PART));
+    let part = u64::from(exact.subsec_millis() > 0);
+    Duration::from_secs(exact.as_secs().saturating_add(part))
+}
 
 /// What node-init sends the daemon.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -187,6 +202,9 @@ pub enum NodeEvent {
         mode: PowerMode,
         /// The bound from now on, in milliseconds.
         bound_ms: u32,
+        /// It is node-init's own, and no one has been told of it: the daemon is to say how long it
+        /// needs, by [`NodeRequest::EndsFirst`].
+        grows: bool,
     },
     /// The descriptor is kept, over the death of this daemon.
     DescriptorKept {

@@ -44,8 +44,6 @@ pub struct Settings {
     pub bus: std::path::PathBuf,
     /// The daemon's init is the machine's: units may bring it down (`FailureAction=`).
     pub is_machine: bool,
-    /// How long what runs has to end then.
-    pub bound: std::time::Duration,
 }
 
 /// The handle of the unit manager; cheap to clone.
@@ -100,10 +98,7 @@ impl Units {
             store,
             runs: Runs::new(runtime, identity),
             bus: settings.bus,
-            power: manager::Power {
-                is_machine: settings.is_machine,
-                bound: settings.bound,
-            },
+            is_machine: settings.is_machine,
         });
         let news = Some(manager.news());
         tokio::spawn(manager.run());
@@ -253,6 +248,13 @@ impl Units {
     /// Whether the node runs units.
     pub const fn are_run(&self) -> bool {
         self.orders.is_some()
+    }
+
+    /// How long the end of all units takes at most, if the node went down now: the longest row of
+    /// stops that wait for each other, each with its unit's time-outs. Nothing where no units run.
+    pub async fn longest_end(&self) -> Duration {
+        let asked = self.ask_by_itself(Order::LongestEnd).await;
+        asked.unwrap_or_default()
     }
 
     /// Ends all units in the reverse of their order, and answers once they have ended or the time

@@ -5,6 +5,7 @@
 
 pub mod engine;
 pub mod follow;
+pub mod longest;
 mod order;
 mod terms;
 #[cfg(test)]

@@ -4,10 +4,40 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::engine::{Action, Ended, Ending, Engine};
-use super::transaction::{Mode, Note, Refusal, Transaction, plan};
+use super::longest::longest;
+use super::transaction::{Mode, Note, Planned, Refusal, Transaction, plan};
 use super::*;
 use crate::depend::Dependency;
 use proptest::prelude::*;
+
+/// How long jobs take at most: rows add up, what has no order runs at the same time.
+#[test]
+fn the_longest_row_of_stops_counts() {
+    let world = world(
+        "a After b
+         b After c
+         d After c
+         x After y",
+    );
+    let stop = |name: &str| Planned {
+        unit: unit(name),
+        kind: JobType::Stop,
+    };
+    let seconds = [("a", 1), ("b", 2), ("c", 4), ("d", 16), ("x", 19)];
+    let took = |names: &[&str]| {
+        let jobs = names.iter().map(|it| stop(it));
+        let of = |job: &Planned| {
+            let own = seconds.iter().find(|it| unit(it.0) == job.unit);
+            std::time::Duration::from_secs(own.map_or(0, |it| it.1))
+        };
+        longest(&world.graph, jobs, of).as_secs()
+    };
+    assert_eq!(took(&[]), 0);
+    assert_eq!(took(&["a", "b", "c"]), 7);
+    assert_eq!(took(&["a", "c"]), 4, "without b nothing binds a to c");
+    assert_eq!(took(&["a", "b", "c", "d", "x"]), 20);
+    assert_eq!(took(&["x", "a", "b", "b"]), 19);
+}
 
 #[derive(Default)]
 struct Small {

@@ -129,7 +129,7 @@ choice!(NodeRequest {
     4 Shutdown { mode: Plain, bound_ms: Plain },
     5 AuditHead { sequence: Plain, hash: Plain },
     6 Ready,
-    7 EndsFirst { wanted: Plain },
+    7 EndsFirst { wanted: Plain, needs_ms: Plain },
     8 KeepDescriptor { request: Plain, owner: Text(MAX_OWNER), name: Text(MAX_DESCRIPTOR_NAME) },
     9 DropDescriptor { number: Plain },
     10 ListDescriptors { request: Plain },
@@ -141,7 +141,7 @@ choice!(NodeEvent {
     3 CellCreated { request: Plain, pid: Plain },
     4 CellFailed { request: Plain, failure: Plain },
     5 CellExited { uid: Plain, exit: Plain },
-    6 ShuttingDown { mode: Plain, bound_ms: Plain },
+    6 ShuttingDown { mode: Plain, bound_ms: Plain, grows: Plain },
     7 DescriptorKept { request: Plain, number: Plain },
     8 DescriptorNotKept { request: Plain, failure: Plain },
     9 Descriptor {

@@ -331,7 +331,8 @@ fn node_request() -> impl Strategy<Value = NodeRequest> {
         any::<(u64, [u8; 32])>()
             .prop_map(|(sequence, hash)| NodeRequest::AuditHead { sequence, hash }),
         Just(NodeRequest::Ready),
-        any::<bool>().prop_map(|wanted| NodeRequest::EndsFirst { wanted }),
+        any::<(bool, u32)>()
+            .prop_map(|(wanted, needs_ms)| NodeRequest::EndsFirst { wanted, needs_ms }),
         (any::<u64>(), text(), text()).prop_map(|(request, owner, name)| {
             NodeRequest::KeepDescriptor {
                 request,
@@ -381,8 +382,13 @@ fn node_event() -> impl Strategy<Value = NodeEvent> {
         (any::<u64>(), failure())
             .prop_map(|(request, failure)| NodeEvent::CellFailed { request, failure }),
         (uid(), exit()).prop_map(|(uid, exit)| NodeEvent::CellExited { uid, exit }),
-        (mode(), any::<u32>())
-            .prop_map(|(mode, bound_ms)| NodeEvent::ShuttingDown { mode, bound_ms }),
+        (mode(), any::<u32>(), any::<bool>()).prop_map(|(mode, bound_ms, grows)| {
+            NodeEvent::ShuttingDown {
+                mode,
+                bound_ms,
+                grows,
+            }
+        }),
         any::<(u64, u64)>()
             .prop_map(|(request, number)| NodeEvent::DescriptorKept { request, number }),
         (any::<u64>(), failure())

@@ -14,11 +14,11 @@ use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-pub use init::protocol::FIRST_PART;
 use init::protocol::{
     CellLaunch, ExitRecord, Failure, MAX_CELLS, NodeEvent, NodeRequest, PowerMode, Uid, VERSION,
     Welcome,
 };
+pub use init::protocol::{FIRST_PART, longer_by};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
@@ -51,8 +51,8 @@ pub enum InitState {
     /// It serves.
     Serving,
     /// The machine goes down within the bound (milliseconds): no new work, output still to be
-    /// stored.
-    ShuttingDown(PowerMode, u32),
+    /// stored. `true`: what ends first may take longer, and the bound grows with it.
+    ShuttingDown(PowerMode, u32, bool),
     /// The connection is gone, and with it the init. The daemon should end: another will come.
     Gone,
 }
@@ -103,6 +103,10 @@ enum Command {
 #[error("node-init: {0}")]
 pub struct NodeInitError(#[from] LinkError);
 
+fn milliseconds(time: Duration) -> u32 {
+    u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
+}
+
 impl NodeInit {
     /// Makes the handshake with node-init over `socket` and starts the task. Call it within a tokio
     /// runtime.
@@ -150,16 +154,21 @@ impl NodeInit {
         self.plain(NodeRequest::AuditHead { sequence, hash }).await;
     }
 
-    /// Asks init to bring the machine (or the service) down within `bound`.
-    pub async fn shutdown(&self, mode: PowerMode, bound: Duration) {
-        let bound_ms = u32::try_from(bound.as_millis()).unwrap_or(u32::MAX);
+    /// Asks init to bring the machine (or the service) down within `bound`; without one within its
+    /// own, or what ends first needs.
+    pub async fn shutdown(&self, mode: PowerMode, bound: Option<Duration>) {
+        // 0 is none: a caller that gives no time at all gives a millisecond.
+        let bound_ms = bound.map_or(0, |it| milliseconds(it).max(1));
         self.plain(NodeRequest::Shutdown { mode, bound_ms }).await;
     }
 
     /// Whether the daemon has something to end before the cells do, when the machine goes down: it
-    /// has a part of the bound for that ([`FIRST_PART`]).
-    pub async fn ends_first(&self, wanted: bool) {
-        self.plain(NodeRequest::EndsFirst { wanted }).await;
+    /// has a part of the bound for that ([`FIRST_PART`]). While it goes down: how long that takes
+    /// at most.
+    pub async fn ends_first(&self, wanted: bool, needs: Duration) {
+        let needs_ms = milliseconds(needs);
+        self.plain(NodeRequest::EndsFirst { wanted, needs_ms })
+            .await;
     }
 
     /// What init is doing, and every change of it.
@@ -408,9 +417,13 @@ impl Connection {
                 }
             }
             NodeEvent::CellExited { uid, exit } => self.ended(uid, exit)?,
-            NodeEvent::ShuttingDown { mode, bound_ms } => {
+            NodeEvent::ShuttingDown {
+                mode,
+                bound_ms,
+                grows,
+            } => {
                 self.publish
-                    .send_replace(InitState::ShuttingDown(mode, bound_ms));
+                    .send_replace(InitState::ShuttingDown(mode, bound_ms, grows));
             }
             NodeEvent::DescriptorKept { request, number } => {
                 if let Some(number) = self.asked.answered(request, Ok(number)) {

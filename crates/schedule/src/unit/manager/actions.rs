@@ -39,7 +39,7 @@ impl Manager {
         let Some((word, wished)) = word.and_then(|word| Some((word, wished(word)?))) else {
             return;
         };
-        if !self.power.is_machine {
+        if !self.is_machine {
             tracing::warn!(%unit, field, word, "not done: this node's init is not the machine's");
             let live = self.known.live_mut(unit);
             let words =
@@ -53,10 +53,7 @@ impl Manager {
         }
         tracing::error!(%unit, field, word, "the machine goes down, as the unit asks for");
         let init = self.runs.runtime.node_init().clone();
-        let bound = match wished.at_once {
-            true => Duration::ZERO,
-            false => self.power.bound,
-        };
+        let bound = wished.at_once.then_some(Duration::ZERO);
         self.jobs.spawn(async move {
             init.shutdown(wished.mode, bound).await;
             Happened::Nothing

@@ -263,7 +263,7 @@ impl Manager {
         if unit.kind() == UnitType::Device && self.is_there(unit) != Some(true) {
             return self.await_device(unit);
         }
-        if unit.as_str() == ONLINE && self.power.is_machine {
+        if unit.as_str() == ONLINE && self.is_machine {
             return self.await_network(unit);
         }
         let live = self.known.live_mut(unit);

@@ -59,7 +59,7 @@ pub(super) enum Told {
 
 impl Manager {
     pub(super) fn start_automount(&mut self, unit: &UnitName) {
-        if !self.power.is_machine {
+        if !self.is_machine {
             // The kernel knows who may pass by the process group, which only a machine's init gives
             // to each daemon alike.
             let words = "automounts need a node that is the machine's init".to_owned();

@@ -87,18 +87,10 @@ pub(crate) struct Beginning {
     pub(crate) sockets: PathBuf,
     pub(crate) store: Store,
     pub(crate) runs: Runs,
-    pub(crate) power: Power,
-    /// The socket of the system bus.
-    pub(crate) bus: PathBuf,
-}
-
-/// What a unit may do to the machine.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Power {
     /// The daemon's init is the machine's.
     pub(crate) is_machine: bool,
-    /// How long what runs has to end.
-    pub(crate) bound: Duration,
+    /// The socket of the system bus.
+    pub(crate) bus: PathBuf,
 }
 
 /// Something that has come of an act.
@@ -165,7 +157,8 @@ pub(crate) struct Manager {
     killing: BTreeMap<UnitName, (u64, bool)>,
     /// Signals of callers that wait until a command of the unit was executed.
     signals: BTreeMap<UnitName, Vec<signals::Asked>>,
-    power: Power,
+    /// The daemon's init is the machine's.
+    is_machine: bool,
     users: Pool,
     bus: Bus,
     /// What the bus says of names.
@@ -222,7 +215,7 @@ impl Manager {
         let folders = Arc::new(beginning.folders);
         let descriptors = DescriptorStore::new(beginning.runs.runtime.node_init().clone());
         let (bus, names) = Bus::new(beginning.bus);
-        let is_machine = beginning.power.is_machine;
+        let is_machine = beginning.is_machine;
         let scopes = scopes::Known::new(beginning.runs.runtime.scopes(is_machine));
         let manager = Manager {
             known: Known {
@@ -241,7 +234,7 @@ impl Manager {
             checking: BTreeSet::new(),
             killing: BTreeMap::new(),
             signals: BTreeMap::new(),
-            power: beginning.power,
+            is_machine,
             users: Pool::new(descriptors.clone()),
             bus,
             names,
@@ -281,7 +274,7 @@ impl Manager {
         self.clock = clock::Watch::new();
         self.watch_clock();
         self.watch_zone();
-        if self.power.is_machine {
+        if self.is_machine {
             self.watch_devices().await;
         }
         self.generate(false).await;

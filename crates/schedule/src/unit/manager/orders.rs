@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What can be asked of the manager, and what it answers.
 
+use std::time::Duration;
+
 use model::error::{Error, Reason};
 use model::signal::Signal;
 use model::unit::{FileChange, FileVerb, JobMode, UnitDetail, UnitStatus, Verb, Whom};
@@ -53,6 +55,8 @@ pub(crate) enum Order {
     OfProcess(i32, Reply<Option<UnitName>>),
     /// End all units in their order: the node goes down.
     EndAll(oneshot::Sender<()>),
+    /// How long that would take at most.
+    LongestEnd(Reply<Duration>),
     /// Which of them have not ended.
     StillEnding(Reply<Vec<UnitName>>),
 }
@@ -103,6 +107,10 @@ impl Manager {
             | Order::Abandon(..)
             | Order::OfProcess(..) => self.ordered_by_bus(order).await,
             Order::EndAll(reply) => self.end_all(reply).await,
+            Order::LongestEnd(reply) => {
+                let longest = self.longest_end().await;
+                let _ = reply.send(Ok(longest));
+            }
             Order::StillEnding(reply) => {
                 let _ = reply.send(Ok(self.still_ending()));
             }

@@ -83,7 +83,7 @@ impl Manager {
         self.scopes.wanted.remove(unit);
     }
 
-    fn rules_of_scope(&self, unit: &UnitName) -> Rules {
+    pub(super) fn rules_of_scope(&self, unit: &UnitName) -> Rules {
         let settings = self.known.table.find(unit).map(|it| &it.unit.settings);
         let span = |field| settings.and_then(|it| it.span(field));
         Rules {

@@ -8,6 +8,7 @@ use units::service::{self, Restart, Service};
 use units::unit::Unit;
 use units::value::Statuses;
 
+use super::state::Sub;
 use crate::unit::mount;
 
 /// A list of commands of a unit (systemd.service(5), "Options").
@@ -113,6 +114,17 @@ impl Commands {
 
     fn list(&self, phase: Phase) -> &[bool] {
         self.0.get(phase as usize).map_or(&[], Vec::as_slice)
+    }
+
+    /// How often `TimeoutStopSec=` is given at most in the stop of a service that is so far: for
+    /// each command of it, and for the signal to what runs. (`SIGKILL` needs no time.)
+    pub(crate) fn of_a_stop(&self, sub: Sub) -> u32 {
+        let stops = self.list(Phase::Stop).len() + self.list(Phase::StopPost).len();
+        let runs = match sub {
+            Sub::Dead | Sub::Failed | Sub::AutoRestart | Sub::Exited => 0,
+            _ => 1,
+        };
+        u32::try_from(stops.saturating_add(runs)).unwrap_or(u32::MAX)
     }
 
     pub(crate) fn has(&self, step: Step) -> bool {
