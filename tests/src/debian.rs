@@ -43,6 +43,10 @@ pub(crate) const CHAPTER: Chapter = Chapter {
             tell: mounts,
         },
         Story {
+            name: "cells see what is mounted when local-fs.target is active",
+            tell: cells_see_disks,
+        },
+        Story {
             name: "who uses an automount waits for its mount, and what is not used goes",
             tell: automounts,
         },
@@ -201,6 +205,26 @@ fn mounts(node: &mut Node) -> Result<()> {
     node.sh("systemctl stop srv-scratch.mount && ! findmnt /srv/scratch")?;
     node.sh("systemctl start srv-scratch.mount && findmnt /srv/scratch")
         .map(drop)
+}
+
+/// Their roots are copies of one, which is made anew then.
+fn cells_see_disks(node: &mut Node) -> Result<()> {
+    let seen = |node: &Node, name: &str| {
+        node.sh(&format!(
+            "aurae cell run {name} && aurae run --cell {name} -- ls /opt; aurae rm -rf {name}"
+        ))
+    };
+    node.sh("mount -t tmpfs tmpfs /opt && touch /opt/of-the-disk")?;
+    let before = seen(node, "early")?;
+    ensure!(
+        !before.contains("of-the-disk"),
+        "it is seen at once: {before}"
+    );
+    node.sh("systemctl restart local-fs.target && systemctl is-active local-fs.target")?;
+    let after = seen(node, "late")?;
+    node.sh("umount /opt")?;
+    ensure!(after.contains("of-the-disk"), "a cell sees {after:?}");
+    Ok(())
 }
 
 /// Until a unit is so.

@@ -49,6 +49,46 @@ pub fn set_realtime_ns(nanoseconds: u64) -> Result<()> {
     rustix::time::clock_settime(ClockId::Realtime, spec(nanoseconds)).call("clock_settime")
 }
 
+/// The minutes that `/etc/localtime` is ahead of UTC at a moment (seconds since 1970).
+///
+/// # Errors
+/// `EOVERFLOW`: a year that can't be counted.
+pub fn minutes_ahead_of_utc(seconds: i64) -> Result<i32> {
+    // SAFETY: all fields of it are numbers but one, a pointer to a name, for which zero is no name.
+    let mut broken_down: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers are to values that live for the call; the result is checked. The C
+    // library reads /etc/localtime, and the environment, under a lock of its own.
+    let told = unsafe { libc::localtime_r(&raw const seconds, &raw mut broken_down) };
+    if told.is_null() {
+        return Err(Error::new("localtime_r", Errno::OVERFLOW));
+    }
+    Ok(i32::try_from(broken_down.tm_gmtoff / 60).unwrap_or(0))
+}
+
+/// Tells the kernel its time zone, in minutes ahead of UTC. The first such call of a boot also
+/// takes the clock, which the kernel has read from the machine's, as that zone's and makes it
+/// UTC's; with 0 it stays as it is for good (settimeofday(2)).
+///
+/// # Errors
+/// `EPERM`: without `CAP_SYS_TIME`. `EINVAL`: more than 15 hours.
+pub fn set_kernel_zone(minutes_ahead: i32) -> Result<()> {
+    // What the system call takes: minutes west of Greenwich, and a field that means nothing.
+    let zone: [libc::c_int; 2] = [minutes_ahead.saturating_neg(), 0];
+    // SAFETY: the first pointer may be null, the second is to two numbers as the kernel's `struct
+    // timezone` has them, which it reads during the call. (glibc's function refuses it.)
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_settimeofday,
+            std::ptr::null::<libc::timeval>(),
+            zone.as_ptr(),
+        )
+    };
+    match result {
+        0 => Ok(()),
+        _ => Err(Error::last("settimeofday")),
+    }
+}
+
 fn spec(nanoseconds: u64) -> Timespec {
     Timespec {
         tv_sec: i64::try_from(nanoseconds / SECOND_NS).unwrap_or(i64::MAX),

@@ -14,6 +14,7 @@ use rustix::mount::{MountFlags, UnmountFlags};
 use super::console::Console;
 use super::disk;
 use super::machine::{self, ensure_folder};
+use super::state;
 use crate::again::{again, insist};
 use crate::initramfs;
 use crate::options::Options;
@@ -84,6 +85,7 @@ pub(super) fn boot(role: Role, options: &Options) -> Result<Console> {
         }
     }
     if role == Role::Machine {
+        state::make_writable(options, &console);
         machine::set_up(options, &console);
     }
     Ok(console)

@@ -45,6 +45,8 @@ pub(super) struct Spawner {
     /// report.
     pub(super) isolation: Option<Result<(), Failure>>,
     serial: u64,
+    /// Its template shows mounts of the past: another is to be made.
+    stale: bool,
 }
 
 impl Default for Spawner {
@@ -58,6 +60,7 @@ impl Default for Spawner {
             creations_due: None,
             isolation: None,
             serial: 0,
+            stale: false,
         }
     }
 }
@@ -111,6 +114,31 @@ impl Node {
                 .console
                 .say(&format!("the spawner can't be started: {error}")),
         }
+    }
+
+    /// What the node has mounted is another than the template shows. Where it can be, it is made
+    /// anew before the next request is read.
+    pub(super) fn renew_root(&mut self) {
+        self.spawner.stale = true;
+        self.renew_spawner_if_idle();
+        self.start_spawner_if_due();
+    }
+
+    /// Lets another spawner make the template anew, with what is mounted now. The one that is there
+    /// ends by itself, when it has nothing to do: no creation is lost by it.
+    pub(super) fn renew_spawner_if_idle(&mut self) {
+        let idle = self.spawner.isolation.is_some() && !self.cells.any_in_the_making();
+        if !self.spawner.stale || !idle {
+            return;
+        }
+        self.spawner.stale = false;
+        let Some(mut child) = self.spawner.child.take() else {
+            return;
+        };
+        let _ = self.poll.remove(&child.link);
+        child.link.hang_up();
+        self.spawner.due = None;
+        self.spawner.start_at = Deadline::after(Duration::ZERO);
     }
 
     /// The spawner is gone, or has sent a malformed packet: the creations that wait for it fail,

@@ -79,6 +79,12 @@ impl Daemon {
         }
     }
 
+    /// The next one is due.
+    pub(super) fn start_now(&mut self) {
+        self.back_off = BackOff::NEW;
+        self.start_at = Deadline::after(Duration::ZERO);
+    }
+
     pub(super) fn start_at(&self) -> Option<Deadline> {
         self.child.is_none().then_some(self.start_at)
     }
@@ -144,12 +150,14 @@ impl Node {
         self.daemon.kill_at = None;
         if !self.daemon.ready {
             self.daemon.binary.failed();
+            self.daemon_has_failed();
         }
         if !child.closed {
             let _ = self.poll.remove(&child.link);
         }
         self.forget_daemon();
         let delay = self.daemon.back_off.step().min(self.options.back_off);
+        let delay = self.rescue.pause(delay);
         self.daemon.start_at = Deadline::after(delay);
         if self.shutdown.is_none() {
             let cells = self.cells.running().len();
@@ -281,6 +289,7 @@ impl Node {
             } => self.keep_descriptor(request, owner, name, packet.fds),
             NodeRequest::DropDescriptor { number } => self.kept.forget(number),
             NodeRequest::ListDescriptors { request } => self.kept.list(request),
+            NodeRequest::RenewRoot => self.renew_root(),
         }
     }
 
@@ -317,6 +326,7 @@ impl Node {
 
     fn daemon_is_ready(&mut self) {
         self.daemon.ready = true;
+        self.rescue.daemon_serves();
         // From now on little of the binary is run here.
         kernel::memory::release_code();
         // Whatever ends one that came to serve, the next is started at once. That it serves takes

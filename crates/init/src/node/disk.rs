@@ -13,6 +13,7 @@ use std::process::{Command, Stdio};
 
 use kernel::machine::{Power, power, sync};
 use kernel::mount::{self, Propagation};
+use kernel::signal::{self, SignalSet};
 use kernel::{fsutil, wait};
 
 use super::console::Console;
@@ -182,11 +183,18 @@ fn status_of(program: &str, words: &[&std::ffi::OsStr], console: &Console) -> Op
     }
 }
 
-/// A shell for a user that knows root's password, and then the machine starts anew.
-fn rescue(console: &Console) -> ! {
+/// Asks for root's password on the console, and gives a shell there.
+pub(super) fn sulogin() -> Command {
     let mut login = Command::new(SULOGIN);
     login.env("TERM", "linux").current_dir("/");
-    if let Err(error) = login.status() {
+    login
+}
+
+/// A shell for a user that knows root's password, and then the machine starts anew.
+fn rescue(console: &Console) -> ! {
+    // Signals are PID 1's own business; a shell gets those of its terminal.
+    let _ = signal::set_mask(SignalSet::EMPTY);
+    if let Err(error) = sulogin().status() {
         console.say(&format!("{SULOGIN}: {error}"));
         // No user can be asked: the machine must not start anew again and again.
         stand_still();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Sets up the machine's identity: host name, machine id, random seed, clock, loopback.
+//! Sets up the machine's identity: host name, machine id, random seed, clock and its zone,
+//! loopback.
 //!
 //! Each is tried, and none stops the boot: an error is written to the console.
 
@@ -8,6 +9,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use kernel::fsutil;
 use kernel::machine;
+use kernel::mount::{self, Attributes, Change};
 use kernel::{Context, Result, namespace, netlink, process, time};
 
 use rustix::io::Errno;
@@ -46,7 +48,8 @@ pub(crate) fn find_role() -> Result<Role> {
 /// Everything above, as PID 1 of a machine.
 pub(super) fn set_up(options: &Options, console: &Console) {
     let state = &options.state_dir;
-    let steps: [(&str, &dyn Fn() -> Result<()>); 6] = [
+    let steps: [(&str, &dyn Fn() -> Result<()>); 7] = [
+        ("the clock's zone", &|| set_zone(console)),
         ("the clock", &|| set_clock(state)),
         ("the loopback", &netlink::bring_loopback_up),
         ("the host's name", &set_hostname),
@@ -98,9 +101,30 @@ fn ensure_machine_id() -> Result<()> {
         fsutil::replace_file(folder, "machine-id".as_ref(), text.as_bytes(), 0o444)
     };
     match place("/etc") {
-        Err(error) if error.is(Errno::ROFS.raw_os_error()) => place("/run"),
+        Err(error) if error.is(Errno::ROFS.raw_os_error()) => {
+            place("/run")?;
+            show_for_this_boot(Path::new("/run/machine-id"), Path::new("/etc/machine-id"))
+        }
         result => result,
     }
+}
+
+/// Programs read a file that can't be made: another one is mounted there, where there is a file to
+/// mount it on, as in every image (machine-id(5)).
+fn show_for_this_boot(file: &Path, at: &Path) -> Result<()> {
+    if !at.exists() {
+        return Err(kernel::Error::new("mount", Errno::ROFS).about(format!(
+            "{} isn't there: the root is read-only",
+            at.display()
+        )));
+    }
+    let copy = mount::copy_tree(file, false)?;
+    let change = Change {
+        set: Attributes::READ_ONLY,
+        ..Change::default()
+    };
+    mount::set_attributes(&copy, &change)?;
+    mount::attach(copy, at)
 }
 
 /// Mixes in what the last boot left, once, and leaves something else for the next.
@@ -128,6 +152,32 @@ pub(super) fn save_seed(state_dir: &Path) -> Result<()> {
     machine::random(&mut seed)?;
     let folder = fsutil::open_directory(state_dir)?;
     fsutil::replace_file(folder, SEED.as_ref(), &seed, 0o600)
+}
+
+/// hwclock(8): the third line of `/etc/adjtime` says whether the machine's own clock shows local
+/// time.
+fn shows_local_time(adjtime: &str) -> bool {
+    adjtime
+        .lines()
+        .nth(2)
+        .is_some_and(|it| it.trim() == "LOCAL")
+}
+
+/// A clock that shows local time is made UTC's, once, and the kernel, which writes that clock anew,
+/// knows the zone. Any other is left as it is, and no later call changes that: what the kernel has
+/// of local time is UTC, as there is no right zone across a change to summer time.
+fn set_zone(console: &Console) -> Result<()> {
+    let adjtime = read_if_there(Path::new("/etc/adjtime"))?.unwrap_or_default();
+    if !shows_local_time(&adjtime) {
+        return time::set_kernel_zone(0);
+    }
+    let seconds = time::realtime_ns() / 1_000_000_000;
+    let ahead = time::minutes_ahead_of_utc(i64::try_from(seconds).unwrap_or(i64::MAX))?;
+    time::set_kernel_zone(ahead)?;
+    console.say(&format!(
+        "the machine's clock shows local time, {ahead} minutes ahead of UTC"
+    ));
+    Ok(())
 }
 
 /// Not before this program was built, nor before the newest of its state was written.
@@ -169,4 +219,17 @@ pub(super) fn ensure_folder(path: &Path, mode: u32) -> Result<()> {
         .create(path)
         .call_on("mkdir", path)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).call_on("chmod", path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_third_line_says_whether_the_clock_shows_local_time() {
+        assert!(shows_local_time("0.0 0 0.0\n0\nLOCAL\n"));
+        assert!(!shows_local_time("0.0 0 0.0\n0\nUTC\n"));
+        assert!(!shows_local_time("0.0 0 0.0\nLOCAL\n"));
+        assert!(!shows_local_time(""));
+    }
 }

@@ -14,7 +14,9 @@
 //! * [`daemon`]: the connection to the daemon.
 //! * [`creation`]: the connection to the spawner.
 //! * [`kept`]: descriptors that outlive the daemon.
+//! * [`rescue`]: a shell where no daemon comes up.
 //! * [`shutdown`]: the end.
+//! * [`state`]: the state's folder where the root can't be written.
 //! * [`watchdog`]: signs of life for the machine's device.
 
 mod binary;
@@ -29,7 +31,9 @@ mod groups;
 mod kept;
 mod machine;
 mod reap;
+mod rescue;
 mod shutdown;
+mod state;
 mod watchdog;
 
 use std::time::Duration;
@@ -52,6 +56,7 @@ use creation::Spawner;
 use daemon::Daemon;
 use groups::Groups;
 use kept::Kept;
+use rescue::Rescue;
 use shutdown::Shutdown;
 use watchdog::Dog;
 
@@ -94,6 +99,7 @@ struct Node {
     spawner: Spawner,
     cells: Cells,
     kept: Kept,
+    rescue: Rescue,
     /// There may be exits that the daemon doesn't know.
     news: bool,
     /// Children may have ended without a signal: look again.
@@ -171,6 +177,7 @@ impl Node {
             spawner: Spawner::default(),
             cells: Cells::default(),
             kept: Kept::of_limit(descriptors),
+            rescue: Rescue::default(),
             news: false,
             reap_again: false,
             audit_head: None,
@@ -219,6 +226,7 @@ impl Node {
         if self.shutdown.is_some() {
             return;
         }
+        self.renew_spawner_if_idle();
         self.start_spawner_if_due();
         self.start_daemon_if_due();
     }

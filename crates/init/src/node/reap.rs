@@ -57,6 +57,9 @@ impl Node {
             self.lose_spawner();
             return true;
         }
+        if self.is_shells_end(exit.pid) {
+            return true;
+        }
         // The spawner reports a cell-init before it lets it go on, so a cell-init that ends is
         // known after this. One that was killed before that is reported when it is gone already.
         if self.cells.by_pid(exit.pid).is_none() && self.cells.any_asked() {

@@ -19,12 +19,12 @@
 //! Everything here is plain data. [`codec`] turns it into packets and back, bounded in every field;
 //! a cell-init counts as hostile, so the daemon decodes with the same suspicion as the inits do.
 
+mod bound;
 pub mod codec;
 mod launch;
 pub mod sandbox;
 
-use std::time::Duration;
-
+pub use bound::{FIRST_PART, longer_by};
 pub use launch::{Keyring, Launch, Open, OpenHow, Principal};
 
 /// The version of both conversations. Changes with every change of a packet's meaning.
@@ -149,17 +149,10 @@ pub enum NodeRequest {
         /// Comes back with the answers.
         request: u64,
     },
-}
-
-/// The part of a shutdown's bound that the daemon has before the cells end, where it wants it.
-pub const FIRST_PART: f64 = 0.4;
-
-/// By how much a shutdown's bound becomes longer where the daemon needs this long in its part: in
-/// whole seconds, as people read it.
-pub fn longer_by(bound: Duration, needs: Duration) -> Duration {
-    let exact = needs.saturating_sub(bound.mul_f64(FIRST_PART));
-    let part = u64::from(exact.subsec_millis() > 0);
-    Duration::from_secs(exact.as_secs().saturating_add(part))
+    /// What is mounted on the node is what cells are to see from now on: what their roots are
+    /// copies of is made anew, once no cell is in the making. Cells that are there stay as they
+    /// are.
+    RenewRoot,
 }
 
 /// What node-init sends the daemon.

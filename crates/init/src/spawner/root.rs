@@ -3,9 +3,9 @@
 //! allow-list (ADR 27).
 //!
 //! It is a read-only tmpfs. An allowed folder or file is a read-only mount of the node's, that one
-//! file system alone; an allowed link is the same link. Every other folder of the node's `/` and
-//! `/var` is there and empty, so that mounts can be attached below it; nothing else of the node's
-//! root is there.
+//! file system and those of other disks that are mounted below; an allowed link is the same link.
+//! Every other folder of the node's `/` and `/var` is there and empty, so that mounts can be
+//! attached below it; nothing else of the node's root is there.
 //!
 //! An allowed mount maps no owner at all, where its file system can do that: the kernel lets no
 //! process write to an inode whose owner a mount doesn't map. That stops connecting to a socket and
@@ -16,6 +16,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use kernel::idmap::IdMap;
+use kernel::mount::info::{self, MountInfo};
 use kernel::mount::{self, Attributes, Change};
 use kernel::{Context, Error, Result};
 use rustix::fs::{CWD, Mode, OFlags};
@@ -50,6 +51,8 @@ const LISTED: [&str; 2] = ["/", "/var"];
 const MOST_LISTED: usize = 500;
 /// An id that nothing on disk belongs to: the only one that an allowed mount maps.
 const NOBODY: u32 = u32::MAX - 1;
+/// The most file systems of disks that are shown below allowed folders.
+const MOST_BELOW: usize = 64;
 /// The size of the tmpfs in bytes: it holds names of folders and links.
 const ROOM: u64 = 4 << 20;
 
@@ -99,6 +102,7 @@ pub(super) fn plan(hide: &[PathBuf], allowed: &[PathBuf]) -> Result<Plan> {
     for path in &allowed {
         plan.allow(path)?;
     }
+    plan.add_below(&info::read().unwrap_or_default(), &allowed);
     for folder in LISTED {
         plan.list(Path::new(folder), &allowed);
     }
@@ -131,6 +135,20 @@ impl Plan {
             mount: read_only(path)?,
         });
         Ok(())
+    }
+
+    /// Adds file systems of disks that are mounted below allowed folders (a `/usr/local` of its
+    /// own), outermost first. One that can't be shown is left out, as its folder is there.
+    fn add_below(&mut self, mounted: &[MountInfo], allowed: &[PathBuf]) {
+        for path in below(mounted, allowed).into_iter().take(MOST_BELOW) {
+            if let Ok(mount) = read_only(&path) {
+                self.mounts.push(Allowed {
+                    path,
+                    directory: true,
+                    mount,
+                });
+            }
+        }
     }
 
     /// Adds the folders and links of a folder of the node that aren't allowed.
@@ -199,6 +217,25 @@ pub(super) fn seal() -> Result<()> {
     mount::set_attributes_of(Path::new("/"), &change)
 }
 
+/// The folders below allowed ones on which a disk's file system is mounted.
+fn below(mounted: &[MountInfo], allowed: &[PathBuf]) -> Vec<PathBuf> {
+    let is_shown = |it: &&MountInfo| {
+        let is_below = |folder: &PathBuf| it.target.starts_with(folder) && it.target != *folder;
+        Path::new(&it.source).starts_with("/dev")
+            && allowed.iter().any(is_below)
+            && !allowed.contains(&it.target)
+            && it.target.is_dir()
+    };
+    let mut paths: Vec<PathBuf> = mounted
+        .iter()
+        .filter(is_shown)
+        .map(|it| it.target.clone())
+        .collect();
+    paths.sort();
+    paths.dedup();
+    paths
+}
+
 fn read_only(path: &Path) -> Result<OwnedFd> {
     let mount = mount::copy_tree(path, false)?;
     let change = Change {
@@ -255,4 +292,25 @@ fn cover(path: &Path) -> Result<()> {
     }
     let quiet = Attributes::READ_ONLY | Attributes::NO_SUID | Attributes::NO_DEV;
     mount::attach(mount::tmpfs(4096, 0o755, quiet)?, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Folders that every machine has, as if disks were mounted there.
+    #[test]
+    fn disks_below_allowed_folders_are_shown_and_nothing_else_that_is_mounted() {
+        let text = "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n\
+            2 1 8:2 / /usr/lib rw - ext4 /dev/sda2 rw\n\
+            3 1 8:3 / /usr rw - ext4 /dev/sda3 rw\n\
+            4 3 8:4 / /usr/bin rw - ext4 /dev/sda4 rw\n\
+            5 3 0:9 / /usr/share rw - tmpfs tmpfs rw\n\
+            6 1 8:5 / /var/lib rw - ext4 /dev/sda5 rw\n\
+            7 1 8:5 /x /usr/not-there rw - ext4 /dev/sda5 rw\n\
+            8 4 8:6 / /usr/bin rw - ext4 /dev/sda6 rw\n";
+        let mounted = info::parse(text.as_bytes()).unwrap();
+        let allowed = ["/usr", "/usr/lib", "/etc"].map(PathBuf::from);
+        assert_eq!(below(&mounted, &allowed), [PathBuf::from("/usr/bin")]);
+    }
 }

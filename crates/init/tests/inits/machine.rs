@@ -45,12 +45,13 @@ pub(crate) fn be_init() -> ! {
     unreachable!()
 }
 
-fn step(what: &str) {
+pub(crate) fn step(what: &str) {
     println!("STEP {what}");
 }
 
 /// The story, told from inside.
 pub(crate) fn be_daemon(arguments: Vec<String>) {
+    crate::wrong::end_at_once();
     let socket = kernel::inherit::take(arguments[1].parse().unwrap()).unwrap();
     send(
         &socket,
@@ -75,6 +76,15 @@ pub(crate) fn be_daemon(arguments: Vec<String>) {
         "welcome {:?} {:?}",
         daemon.welcome.role, daemon.welcome.isolation
     ));
+    if crate::wrong::look() {
+        let mode = PowerMode::PowerOff;
+        send(
+            &daemon.socket,
+            &NodeRequest::Shutdown { mode, bound_ms: 0 },
+            &[],
+        );
+        std::thread::sleep(Duration::from_secs(60));
+    }
     if Path::new("/etc/short").exists() {
         let mounts = kernel::mount::info::read().unwrap();
         let root = mounts
@@ -267,15 +277,15 @@ fn orphans() {
 }
 
 /// What machines are booted with: the kernel that stories boot, too.
-struct Bed {
+pub(crate) struct Bed {
     kernel: Kernel,
     accel: Accel,
-    folder: tempfile::TempDir,
+    pub(crate) folder: tempfile::TempDir,
 }
 
 impl Bed {
     /// `None` where a program is missing; then the reason is printed.
-    fn new() -> Option<Bed> {
+    pub(crate) fn new() -> Option<Bed> {
         let programs = ["qemu-system-x86_64", "modprobe", "mke2fs", "e2fsck"];
         let missing = |name: &&str| !testkit::exec::is_there(name);
         if let Some(program) = programs.into_iter().find(missing) {
@@ -297,7 +307,7 @@ impl Bed {
     }
 
     /// What the machine's console shows until it is off.
-    fn boot(&self, initramfs: PathBuf, append: &str, disk: Option<Disk>) -> String {
+    pub(crate) fn boot(&self, initramfs: PathBuf, append: &str, disk: Option<Disk>) -> String {
         let console = self.folder.path().join("console");
         let _ = std::fs::remove_file(&console);
         let mut machine = Machine::start(&Spec {
@@ -321,7 +331,7 @@ impl Bed {
     }
 
     /// An initramfs of a folder.
-    fn pack(&self, root: &Path) -> PathBuf {
+    pub(crate) fn pack(&self, root: &Path) -> PathBuf {
         let image = self.folder.path().join("image");
         let mut archive = Archive::new(Vec::new());
         archive.tree(root).unwrap();
@@ -330,7 +340,7 @@ impl Bed {
     }
 
     /// What virtio disks and containers need, listed in the order of dependencies.
-    fn add_modules(&self, root: &Path) {
+    pub(crate) fn add_modules(&self, root: &Path) {
         let folder = root.join("lib/modules");
         std::fs::create_dir_all(&folder).unwrap();
         let mut list = String::from("# for the disk\n");
@@ -350,7 +360,7 @@ impl Bed {
 const ORPHANS: &str = "2000";
 const BUSYBOX: &str = "/bin/busybox";
 
-fn steps(shown: &str) -> Vec<&str> {
+pub(crate) fn steps(shown: &str) -> Vec<&str> {
     if std::env::var_os("AURAE_TEST_LOUD").is_some() {
         println!("{shown}");
     }
@@ -398,20 +408,8 @@ fn a_machine_passes_from_its_initramfs_to_a_disk() {
     let root = root_folder(folder, "sbin/auraed");
     std::os::unix::fs::symlink("sbin/auraed", root.join("init")).unwrap();
     std::fs::write(root.join("etc/short"), "").unwrap();
-    let disk = folder.join("disk");
+    let disk = disk_of(folder, &root);
     let disk_name = disk.to_str().unwrap();
-    run(
-        "mke2fs",
-        &[
-            "-q",
-            "-t",
-            "ext4",
-            "-d",
-            root.to_str().unwrap(),
-            disk_name,
-            "200M",
-        ],
-    );
     // The initramfs: the program, and the modules of the disk.
     let first = root_folder(&folder.join("first"), "init");
     bed.add_modules(&first);
@@ -445,8 +443,16 @@ fn run(program: &str, arguments: &[&str]) {
     testkit::exec::read(Command::new(program).args(arguments)).unwrap();
 }
 
+/// A disk with what is in a folder.
+pub(crate) fn disk_of(folder: &Path, root: &Path) -> PathBuf {
+    let disk = folder.join("disk");
+    let (from, to) = (root.to_str().unwrap(), disk.to_str().unwrap());
+    run("mke2fs", &["-q", "-t", "ext4", "-d", from, to, "200M"]);
+    disk
+}
+
 /// This binary under a name, busybox and a host name.
-fn root_folder(folder: &Path, program: &str) -> PathBuf {
+pub(crate) fn root_folder(folder: &Path, program: &str) -> PathBuf {
     let root = folder.join("root");
     let places = [
         "bin", "sbin", "etc", "proc", "sys", "dev", "run", "tmp", "var/tmp", "root", "var/lib",

@@ -30,6 +30,7 @@ mod machine;
 mod nesting;
 mod root;
 mod workloads;
+mod wrong;
 
 use std::process::ExitCode;
 
@@ -55,6 +56,7 @@ fn stories() -> Vec<Story> {
         kept::STORIES,
         boots::STORIES,
         machine::STORIES,
+        wrong::STORIES,
     ]
     .concat()
 }

@@ -26,6 +26,10 @@ pub(crate) const STORIES: &[Story] = &[
         "mounts_go_below_the_empty_folders_of_the_root",
         mounts_go_below_the_empty_folders_of_the_root,
     ),
+    (
+        "what_is_mounted_later_is_seen_once_the_root_is_made_anew",
+        what_is_mounted_later_is_seen_once_the_root_is_made_anew,
+    ),
 ];
 
 /// A folder of the node's root file system, with a socket and a pipe for everybody. It goes with
@@ -148,5 +152,37 @@ fn mounts_go_below_the_empty_folders_of_the_root() {
         let failure = cell.mount(mount(nowhere)).unwrap_err();
         let words = format!("{nowhere} can't be made in a cell: mount below /mnt, /srv or /tmp");
         assert_eq!(failure.detail, words);
+    }
+}
+
+/// Unmounts a folder, whatever becomes of the story.
+struct Mounted<'a>(&'a Path);
+
+impl Drop for Mounted<'_> {
+    fn drop(&mut self) {
+        let _ = rustix::mount::unmount(self.0, rustix::mount::UnmountFlags::DETACH);
+    }
+}
+
+fn what_is_mounted_later_is_seen_once_the_root_is_made_anew() {
+    let house = House::new();
+    let node = Node::showing(house.path());
+    let mut daemon = node.daemon();
+    let before = daemon.cell(&node, node.plan());
+    let quiet = kernel::mount::Attributes::NONE;
+    let disk = kernel::mount::tmpfs(1 << 20, 0o755, quiet).unwrap();
+    kernel::mount::attach(disk, house.folder.path()).unwrap();
+    let _mounted = Mounted(house.folder.path());
+    std::fs::write(house.folder.path().join("file"), "of the disk").unwrap();
+    let knocks = |cell: &Cell| cell.workload(&["knock", house.path()]).stdout;
+    let plan = || Plan::new("later", IDS + 200_000, 65_536);
+    let other = daemon.cell(&node, plan());
+    assert_eq!(knocks(&other), "content\n", "it isn't asked for yet");
+    send(&daemon.socket, &NodeRequest::RenewRoot, &[]);
+    let plan = Plan::new("anew", IDS + 400_000, 65_536);
+    let after = daemon.cell(&node, plan);
+    assert_eq!(knocks(&after), "of the disk\n");
+    for cell in [&before, &other] {
+        assert_eq!(knocks(cell), "content\n", "cells stay as they are");
     }
 }

@@ -133,6 +133,7 @@ choice!(NodeRequest {
     8 KeepDescriptor { request: Plain, owner: Text(MAX_OWNER), name: Text(MAX_DESCRIPTOR_NAME) },
     9 DropDescriptor { number: Plain },
     10 ListDescriptors { request: Plain },
+    11 RenewRoot,
 });
 
 choice!(NodeEvent {

@@ -342,6 +342,7 @@ fn node_request() -> impl Strategy<Value = NodeRequest> {
         }),
         any::<u64>().prop_map(|number| NodeRequest::DropDescriptor { number }),
         any::<u64>().prop_map(|request| NodeRequest::ListDescriptors { request }),
+        Just(NodeRequest::RenewRoot),
     ]
 }
 

@@ -171,6 +171,11 @@ impl NodeInit {
             .await;
     }
 
+    /// Has the roots of cells to come show what the node has mounted now.
+    pub async fn renew_root(&self) {
+        self.plain(NodeRequest::RenewRoot).await;
+    }
+
     /// What init is doing, and every change of it.
     pub fn state(&self) -> watch::Receiver<InitState> {
         self.state.clone()

@@ -312,6 +312,7 @@ impl Manager {
             return;
         }
         self.followed.moved = true;
+        self.show_disks(unit, now);
         tracing::info!(%unit, from = crate::unit::live::word(before),
             to = crate::unit::live::word(now), "a unit changed");
         let down = !now.is_up();

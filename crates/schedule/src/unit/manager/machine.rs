@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use units::job::engine::Ending;
-use units::job::{JobType, World};
+use units::job::{Activity, JobType, World};
 use units::name::{UnitName, UnitType};
 use units::time::Span;
 
@@ -37,12 +37,27 @@ pub(super) fn table() -> Option<Table> {
     }
 }
 
+/// What is up once the disk's file systems are mounted.
+const DISKS: &str = "local-fs.target";
+
 /// Whether what a unit stands for is the machine's.
 fn is_of_machine(unit: &UnitName) -> bool {
     mount::is_one(unit.kind()) || unit.kind() == UnitType::Device
 }
 
 impl Manager {
+    /// What the disk's units have mounted is there for cells to come, too.
+    pub(super) fn show_disks(&mut self, unit: &UnitName, now: Activity) {
+        if unit.as_str() != DISKS || now != Activity::Active || !self.is_machine {
+            return;
+        }
+        let init = self.runs.runtime.node_init().clone();
+        self.jobs.spawn(async move {
+            init.renew_root().await;
+            Happened::Nothing
+        });
+    }
+
     /// Waits for the next change of mounts.
     pub(super) fn watch_mounts(&mut self) {
         let Some(table) = self.mounts.clone() else {
