@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 
 use crate::disk::{self, Copy};
 use crate::machine::{Accel, Console, Disk, Spec};
-use crate::{accel, deb, exec, initramfs, kernel::Kernel};
+use crate::{accel, deb, exec, initramfs, kernel::Kernel, servers};
 
 /// The agent's path on a node of the test bed.
 pub const AGENT: &str = "/usr/local/lib/aurae-testbed/node-agent";
@@ -46,6 +46,8 @@ pub struct Options {
     pub disk: Option<PathBuf>,
     /// Debian with services instead, as an installer leaves it.
     pub services: bool,
+    /// That with PostgreSQL, Redis and HAProxy instead.
+    pub servers: bool,
     /// Nothing of Aurae is on the disk but two versions of its package, in [`deb::PACKAGES`]. The
     /// agent is a unit.
     pub package: bool,
@@ -72,6 +74,7 @@ impl Default for Options {
             kernel: None,
             disk: None,
             services: false,
+            servers: false,
             package: false,
             copies: Vec::new(),
             append: String::new(),
@@ -145,14 +148,19 @@ impl Bed {
             None => self.kernel.clone(),
         };
         let files = self.files(options)?;
-        let base = match (&options.disk, options.services) {
-            (Some(disk), _) => disk.clone(),
-            (None, true) => disk::debian_with_services(&self.folder)?,
-            (None, false) => self.debian.clone(),
+        let base = match &options.disk {
+            Some(disk) => disk.clone(),
+            None if options.servers => servers::debian_with_servers(&self.folder)?,
+            None if options.services => disk::debian_with_services(&self.folder)?,
+            None => self.debian.clone(),
         };
         let disk = disk::with_files(&self.folder, &base, &files)?;
         let initramfs = initramfs::cached(&self.folder, &self.daemon, &kernel)?;
-        let mode = if options.services { "ro" } else { "rw" };
+        let mode = if options.services || options.servers {
+            "ro"
+        } else {
+            "rw"
+        };
         let mut append = format!("console=ttyS0 root=/dev/vda {mode} quiet panic=1");
         if !options.run.is_empty() {
             append.push_str(&format!(" aurae.boot.run={}", options.run));

@@ -48,13 +48,13 @@ mke2fs -q -t ext4 -L aurae -E root_owner=0:0 -d "$1/mnt" "$2" "$3"
 
 /// What a disk has that is booted with its services: well-known servers
 /// that need no configuration, as their packages install them.
-const SERVICES: &str = "bash,busybox-static,chrony,cron,curl,dbus,e2fsprogs,iproute2,kmod,\
+pub(crate) const SERVICES: &str = "bash,busybox-static,chrony,cron,curl,dbus,e2fsprogs,iproute2,kmod,\
     libnss-systemd,libpam-systemd,logrotate,mount,nginx-light,openssh-client,openssh-server,passwd,\
     procps,rsyslog,systemd-sysv,udev";
 
 /// The same as [`FINISH`], with what an installer would leave: an fstab, a swap file, links of the
 /// client's other names in front of the originals.
-const FINISH_SERVICES: &str = r#"
+pub(crate) const FINISH_SERVICES: &str = r#"
 set -e
 echo debian > "$1/etc/hostname"
 : > "$1/etc/machine-id"
@@ -117,11 +117,11 @@ mke2fs -q -t ext4 -L aurae -E root_owner=0:0 -d "$1/mnt" "$2" "$3"
 "#;
 
 /// What a disk is made of.
-struct Recipe {
+pub(crate) struct Recipe {
     /// Of its file.
-    name: &'static str,
-    packages: String,
-    finish: String,
+    pub(crate) name: &'static str,
+    pub(crate) packages: String,
+    pub(crate) finish: String,
 }
 
 /// A file to put on a disk.
@@ -232,7 +232,7 @@ fn debian_with(folder: &Path, name: &'static str, more: &str) -> Result<PathBuf>
     make(folder, &recipe)
 }
 
-fn make(folder: &Path, made: &Recipe) -> Result<PathBuf> {
+pub(crate) fn make(folder: &Path, made: &Recipe) -> Result<PathBuf> {
     let Recipe {
         name,
         packages,

@@ -24,6 +24,7 @@ pub mod kernel;
 pub mod machine;
 pub mod node;
 mod program;
+mod servers;
 mod skip;
 mod soak;
 pub mod stories;

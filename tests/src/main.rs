@@ -20,6 +20,7 @@ mod logins;
 mod logs;
 mod package;
 mod power;
+mod servers;
 mod story;
 mod systemd;
 mod tenants;
@@ -51,6 +52,7 @@ struct Arguments {
 const CHAPTERS: &[&Chapter] = &[
     &boot::CHAPTER,
     &debian::CHAPTER,
+    &servers::CHAPTER,
     &tenants::CHAPTER,
     &executables::CHAPTER,
     &cells::CHAPTER,
