@@ -24,6 +24,7 @@ pub mod kernel;
 pub mod machine;
 pub mod node;
 mod program;
+mod recipes;
 mod servers;
 mod skip;
 mod soak;

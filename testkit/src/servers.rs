@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use crate::disk::{self, FINISH_SERVICES, Recipe, SERVICES};
+use crate::disk::{self, Recipe};
+use crate::recipes::{FINISH_SERVICES, SERVICES};
 
 /// What it has beyond [`SERVICES`].
 const SERVERS: &str = "haproxy,postgresql,redis-server,redis-tools";
