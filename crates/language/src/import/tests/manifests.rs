@@ -90,7 +90,7 @@ fn jobs_daemon_sets_and_config_maps_are_taken_too() {
     assert_has(
         &text,
         &[
-            "kind: \"configMap\"",
+            "kind: \"config_map\"",
             "\"index.html\": \"hello\"",
             "completions: 2",
             "pattern: \"30 4 * * *\"",
