@@ -7,7 +7,6 @@ use crate::args::{Args, Command};
 use crate::cmd;
 use crate::complete;
 use crate::failure::{AURAE_FAILED, Failure};
-use crate::global::Global;
 use crate::hints;
 use crate::session::Session;
 
@@ -48,15 +47,7 @@ pub(crate) async fn dispatch(args: Args) -> Result<u8, Failure> {
         command,
         Command::Run(_) | Command::Exec(_) | Command::Attach(_)
     );
-    let elsewhere = match &command {
-        Command::Schedule(args) if global.node.is_none() => args.elsewhere()?,
-        _ => None,
-    };
-    let pinned = elsewhere.map(|context| Global {
-        node: Some(context),
-        ..global.clone()
-    });
-    let session = Session::open(pinned.as_ref().unwrap_or(global))
+    let session = Session::open(global)
         .await
         .map_err(|failure| match attached {
             true => failure.with_status(AURAE_FAILED),

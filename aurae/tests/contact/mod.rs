@@ -5,5 +5,4 @@
 mod copy;
 mod far;
 mod habits;
-mod pinned;
 mod removal;

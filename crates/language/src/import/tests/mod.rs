@@ -15,7 +15,6 @@ use crate::source::Source;
 
 mod crontabs;
 mod files;
-mod manifests;
 mod units;
 
 static TYPES: LazyLock<Arc<Environment>> =
