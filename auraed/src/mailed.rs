@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `auraed mailed`: runs a command of a crontab, hands on what it writes to the run's log, and
-//! mails the same to whom `MAILTO` names, as Debian's cron does: one mail once the command and all that
-//! holds its output have ended, by `sendmail`, with the user's own rights. It is the run's main
-//! process, so that a killed daemon loses no mail. Started by schedules of crontabs
+//! mails the same to whom `MAILTO` names, as Debian's cron does: one mail once the command and all
+//! that holds its output have ended, by `sendmail`, with the user's own rights. It is the run's
+//! main process, so that a killed daemon loses no mail. Started by schedules of crontabs
 //! (`model::schedule::crontab`).
 
 use std::io::{self, Read, Write};

@@ -5,8 +5,8 @@
 //! link, and all of that is asked of what was opened.
 //!
 //! A user's crontab is done as that user. Debian's cron says who may have written it: the user that
-//! it is named as, or root, with mode 0600, in a folder to which the group `crontab` may write, with
-//! the sticky bit.
+//! it is named as, or root, with mode 0600, in a folder to which the group `crontab` may write,
+//! with the sticky bit.
 //!
 //! That something can't be read is told apart from its absence: what isn't known changes nothing.
 //! Called by `declared`, off the async threads.

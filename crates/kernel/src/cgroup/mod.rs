@@ -241,8 +241,8 @@ impl Cgroup {
     }
 
     /// Lets a user and its group make groups below, up to so many and so deep, and move processes
-    /// and controllers about there. What holds for the group itself stays the caller's to say: the files of its
-    /// limits, these two among them, keep their owner.
+    /// and controllers about there. What holds for the group itself stays the caller's to say: the
+    /// files of its limits, these two among them, keep their owner.
     ///
     /// # Errors
     /// `EPERM`: the caller doesn't own the group. `ENOENT`: the group was removed.
