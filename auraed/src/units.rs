@@ -41,6 +41,20 @@ fn system(role: Role) -> Vec<String> {
     paths
 }
 
+/// What a machine starts, by the words of the kernel's command line that systemd knows, too
+/// (systemd(1), "Kernel command line"): boot loaders' menus have them. The last one counts.
+fn first_of(command_line: &str) -> &str {
+    let word = |word| match word {
+        "emergency" | "-b" => Some("emergency.target"),
+        "rescue" | "single" | "s" | "S" | "1" => Some("rescue.target"),
+        "2" | "3" | "4" => Some("multi-user.target"),
+        "5" => Some("graphical.target"),
+        _ => str::strip_prefix(word, "systemd.unit="),
+    };
+    let words = command_line.split_ascii_whitespace();
+    words.rev().find_map(word).unwrap_or("default.target")
+}
+
 /// Services that manage a machine's network, where they are enabled.
 const NETWORKS: [&str; 3] = [
     "systemd-networkd.service",
@@ -100,7 +114,10 @@ pub(crate) fn start(
         }
     };
     let first = match (config.default.as_str(), welcome.role) {
-        ("", Role::Machine) => Some("default.target".to_owned()),
+        ("", Role::Machine) => {
+            let words = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
+            Some(first_of(&words).to_owned())
+        }
         ("", _) => None,
         (name, _) => Some(name.to_owned()),
     };
@@ -181,6 +198,23 @@ mod tests {
         let link = wants.join("systemd-networkd.service");
         std::os::unix::fs::symlink("/lib/systemd/system/systemd-networkd.service", link).unwrap();
         assert_eq!(found(), Some("systemd-networkd.service"));
+    }
+
+    #[test]
+    fn the_boot_loaders_words_say_what_is_started() {
+        let rows = [
+            ("root=/dev/vda ro quiet", "default.target"),
+            ("ro single quiet", "rescue.target"),
+            ("ro emergency", "emergency.target"),
+            (
+                "single systemd.unit=multi-user.target 5",
+                "graphical.target",
+            ),
+            ("ro systemd.unit=story.target", "story.target"),
+        ];
+        for (words, first) in rows {
+            assert_eq!(first_of(words), first, "{words}");
+        }
     }
 
     #[test]
