@@ -77,13 +77,7 @@ pub(crate) fn be_daemon(arguments: Vec<String>) {
         daemon.welcome.role, daemon.welcome.isolation
     ));
     if crate::wrong::look() {
-        let mode = PowerMode::PowerOff;
-        send(
-            &daemon.socket,
-            &NodeRequest::Shutdown { mode, bound_ms: 0 },
-            &[],
-        );
-        std::thread::sleep(Duration::from_secs(60));
+        power_off(&daemon);
     }
     if Path::new("/etc/short").exists() {
         let mounts = kernel::mount::info::read().unwrap();
@@ -111,13 +105,7 @@ pub(crate) fn be_daemon(arguments: Vec<String>) {
     if second {
         assert_eq!(daemon.welcome.cells.len(), 1);
         step("the cell is still there");
-        let mode = PowerMode::PowerOff;
-        send(
-            &daemon.socket,
-            &NodeRequest::Shutdown { mode, bound_ms: 0 },
-            &[],
-        );
-        std::thread::sleep(Duration::from_secs(60));
+        power_off(&daemon);
     }
     look_around();
     tell(&mut daemon);
@@ -126,6 +114,17 @@ pub(crate) fn be_daemon(arguments: Vec<String>) {
     step("killed");
     let own = rustix::process::getpid();
     rustix::process::kill_process(own, rustix::process::Signal::KILL).unwrap();
+}
+
+/// Asks for it, and waits until it is.
+fn power_off(daemon: &Daemon) {
+    let mode = PowerMode::PowerOff;
+    send(
+        &daemon.socket,
+        &NodeRequest::Shutdown { mode, bound_ms: 0 },
+        &[],
+    );
+    std::thread::sleep(Duration::from_secs(60));
 }
 
 /// Cells with limits and cells in cells, on a kernel that has all controllers.
