@@ -317,6 +317,9 @@ mod tests {
         };
         assert_eq!([of(true, 0), of(false, 0)], [32 << 30, 8 << 30]);
         // Who says a number means it.
-        assert_eq!([of(true, 1 << 30), of(false, 99 << 30)], [1 << 30, 99 << 30]);
+        assert_eq!(
+            [of(true, 1 << 30), of(false, 99 << 30)],
+            [1 << 30, 99 << 30]
+        );
     }
 }

@@ -43,7 +43,7 @@ async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, asked: &mpsc::S
     let mut piece = [0; 1024];
     while !request.ends_with(b"\r\n\r\n") {
         match stream.read(&mut piece).await {
-            Ok(count) if count > 0 => request.extend_from_slice(&piece[..count]),
+            Ok(count) if count > 0 => request.extend(piece.iter().take(count)),
             _ => return,
         }
     }

@@ -54,7 +54,7 @@ async fn answer(mut stream: TcpStream, blobs: Arc<Blobs>) {
     let mut piece = [0; 4096];
     while !request.ends_with(b"\r\n\r\n") {
         match stream.read(&mut piece).await {
-            Ok(count) if count > 0 => request.extend_from_slice(&piece[..count]),
+            Ok(count) if count > 0 => request.extend(piece.iter().take(count)),
             _ => return,
         }
     }

@@ -392,7 +392,8 @@ PATH='/opt/bin:/bin'
 
     #[test]
     fn output_is_mailed_to_the_user_unless_mailto_says_otherwise() {
-        let text = "0 0 * * * a\nMAILTO=bob@example.org\n0 0 * * * b\nMAILTO=\"\"\n0 0 * * * c\n";
+        let text =
+            "0 0 * * * a\nMAILTO=bob@example.org\n0 0 * * * b\nMAILTO=\"\"\n0 0 * * * true\n";
         let mut lines = read(text, false, "").unwrap();
         lines.iter_mut().for_each(|it| it.user = "ann".to_owned());
         let to: Vec<_> = lines.iter().map(Line::mail_to).collect();
@@ -402,7 +403,7 @@ PATH='/opt/bin:/bin'
             sendmail: "/sendmail".to_owned(),
         };
         let argv = lines[2].mailed(&mailer, lines[2].argv("/bin/sh"));
-        assert_eq!(argv, ["/bin/sh", "-c", "c"], "nothing stands in between");
+        assert_eq!(argv, ["/bin/sh", "-c", "true"], "nothing stands in between");
     }
 
     #[test]
