@@ -8,6 +8,7 @@ use api::status::{Reason, from_status};
 use tonic::{Code, Status};
 
 use crate::caller::Person;
+use crate::containers::{cast, script, start, with_image};
 use crate::node::TestNode;
 use crate::requests::{cell, executable};
 use crate::table::Whom::{Administrator, Owner};
@@ -276,4 +277,44 @@ async fn a_plain_member_of_the_nodes_tenant_runs_nothing_in_its_shared_cell() {
         .unwrap();
     by_administrator.stop(stop).await.unwrap();
     node.stop();
+}
+
+/// Programs whose ids a container has may set set-id bits, and the node's own root may do anything:
+/// a folder of the node is written from neither.
+#[tokio::test]
+async fn what_shares_ids_with_the_node_or_a_container_writes_no_folder_of_the_node() {
+    let Some((node, administrator, _)) = cast().await else {
+        return;
+    };
+    let nina = administrator.introduce_administrator(&node, "nina").await;
+    with_image(&nina).await;
+    start(&nina, script("busybox sleep 1000")).await;
+    let run = async |path: &str, spec: wire::CellSpec| {
+        let request = wire::RunCellRequest {
+            cell: Some(wire::Cell {
+                r#ref: crate::containers::at(path),
+                spec: Some(spec),
+                ..Default::default()
+            }),
+            ..Default::default()
+        };
+        nina.node.runtime().run_cell(request).await
+    };
+    let writing = || mounting(wire::mount::Access::Write);
+    let among = || wire::CellSpec {
+        share: vec![Namespace::User.into()],
+        ..writing()
+    };
+    for (path, spec) in [("own", among()), ("box/in", among()), ("box/in", writing())] {
+        let error = from_status(&run(path, spec).await.unwrap_err());
+        let field = error.field.as_deref();
+        assert_eq!(
+            field,
+            Some("cell.spec.mounts[0].access"),
+            "{path}: {error:?}"
+        );
+    }
+    // The control: what is refused is the two together.
+    run("own", writing()).await.unwrap();
+    run("own/in", among()).await.unwrap();
 }

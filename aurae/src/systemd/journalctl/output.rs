@@ -138,7 +138,7 @@ impl Printing {
                 format!("{seconds}.{part:06}")
             }
             _ => {
-                let since = entry.time.saturating_sub(self.booted).max(0);
+                let since = self.said_at(entry);
                 format!("[{:5}.{:06}]", since / 1_000_000, since % 1_000_000)
             }
         };
@@ -164,6 +164,15 @@ impl Printing {
         line.push_str(&self.message(entry, &indent));
         line.push('\n');
         line
+    }
+
+    /// Microseconds since the boot, by who has said it where that is told: the kernel's messages are
+    /// older than the journal that reads them.
+    fn said_at(&self, entry: &Entry) -> i64 {
+        let told = entry.text("_SOURCE_MONOTONIC_TIMESTAMP");
+        let told = told.and_then(|it| it.parse::<i64>().ok());
+        let received = || entry.time.saturating_sub(self.booted);
+        told.unwrap_or_else(received).max(0)
     }
 
     /// The message for people: further lines of it begin below the first one.
@@ -349,6 +358,14 @@ mod tests {
         );
         assert_eq!(first("short-unix"), "1353669133.123456 box web[7]: one");
         assert_eq!(first("short-monotonic"), "[    3.123456] box web[7]: one");
+        let mut older = self::entry();
+        let told = (
+            "_SOURCE_MONOTONIC_TIMESTAMP".to_owned(),
+            b"1500000".to_vec(),
+        );
+        older.fields.push(told);
+        let line = shown("short-monotonic", &older);
+        assert!(line.starts_with("[    1.500000] box web[7]: one"), "{line}");
         assert_eq!(shown("cat", &entry), "one\ntwo\n");
         assert_eq!(
             shown("json", &entry),

@@ -125,13 +125,34 @@ impl Ask {
 
 /// A connection.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(from = "KeptTcp")]
 pub struct Tcp {
     /// From 1.
     pub port: u16,
     /// `None`: the pod.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub host: Option<IpAddr>,
+}
+
+/// As it is in records: earlier daemons knew the port alone.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum KeptTcp {
+    Port(u16),
+    Whole {
+        port: u16,
+        #[serde(default)]
+        host: Option<IpAddr>,
+    },
+}
+
+impl From<KeptTcp> for Tcp {
+    fn from(kept: KeptTcp) -> Tcp {
+        match kept {
+            KeptTcp::Port(port) => Tcp { port, host: None },
+            KeptTcp::Whole { port, host } => Tcp { port, host },
+        }
+    }
 }
 
 /// A GET.
@@ -247,5 +268,22 @@ fn check_text(field: &str, text: &str) -> Result<()> {
     match text.is_ascii() {
         true => Ok(()),
         false => Err(Error::invalid(field, "must be ASCII")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_of_earlier_daemons_are_read() {
+        let tcp = |port, host| Ask::Tcp(Tcp { port, host });
+        let read = |text: &str| serde_json::from_str::<Ask>(text).unwrap();
+        assert_eq!(read(r#"{"tcp":80}"#), tcp(80, None));
+        let host = Some(IpAddr::from([192, 0, 2, 1]));
+        for ask in [tcp(80, None), tcp(443, host)] {
+            assert_eq!(read(&serde_json::to_string(&ask).unwrap()), ask);
+        }
+        serde_json::from_str::<Ask>(r#"{"tcp":{"host":"::1"}}"#).unwrap_err();
     }
 }
