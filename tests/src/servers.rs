@@ -77,6 +77,10 @@ const SYSTEMDS_OWN: &[(&str, &str)] = &[
         "systemd-fsck-root.service",
         "PID 1 has checked the root before",
     ),
+    (
+        "systemd-fsckd.service",
+        "systemd-fsck starts it for its progress, and it ends when that is over",
+    ),
     ("systemd-initctl.socket", "native"),
     ("systemd-journal*", "native"),
     ("systemd-update-utmp.service", "no records in utmp"),
