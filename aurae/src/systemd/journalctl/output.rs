@@ -166,8 +166,8 @@ impl Printing {
         line
     }
 
-    /// Microseconds since the boot, by who has said it where that is told: the kernel's messages are
-    /// older than the journal that reads them.
+    /// Microseconds since the boot, by who has said it where that is told: the kernel's messages
+    /// are older than the journal that reads them.
     fn said_at(&self, entry: &Entry) -> i64 {
         let told = entry.text("_SOURCE_MONOTONIC_TIMESTAMP");
         let told = told.and_then(|it| it.parse::<i64>().ok());

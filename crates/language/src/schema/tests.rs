@@ -13,7 +13,7 @@ fn subsystems_and_methods_are_named_as_policies_name_them() {
     assert_eq!(
         names,
         [
-            "runtime", "observe", "identity", "node", "tenant", "sets", "image", "pod", "schedule"
+            "image", "runtime", "observe", "identity", "node", "tenant", "sets", "pod", "schedule"
         ]
     );
     let actions: Vec<_> = api()
@@ -38,6 +38,9 @@ fn what_only_reads_is_marked_in_the_protos() {
         .map(|m| m.action.as_str())
         .collect();
     let expected = [
+        "image.List",
+        "image.Get",
+        "image.Export",
         "runtime.Get",
         "runtime.List",
         "runtime.Watch",
@@ -58,9 +61,6 @@ fn what_only_reads_is_marked_in_the_protos() {
         "tenant.Get",
         "sets.Get",
         "sets.List",
-        "image.List",
-        "image.Get",
-        "image.Export",
         "pod.Get",
         "pod.List",
         "pod.Watch",

@@ -205,6 +205,10 @@ pub(crate) fn settings() -> Settings {
 /// A node and a world with a cable between them.
 pub(crate) fn uplink() -> (Ns, Ns) {
     let (node, world) = (Ns::new(), Ns::new());
+    // A new namespace begins with what the machine's own has, which another program may have set.
+    for file in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
+        node.write(&format!("/proc/sys/net/{file}"), "0");
+    }
     node.ip("link add up0 type veth peer name w0");
     move_link(&node, "w0", &world);
     node.ip(&format!(
