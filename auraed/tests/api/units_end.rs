@@ -212,3 +212,38 @@ async fn what_a_restart_has_begun_is_not_ended_by_it() {
     }
     machine.node.stop();
 }
+
+/// A boot's targets wait for its gettys, which are idle: each would wait for the other until the
+/// five seconds are over that an idle service waits at most.
+#[tokio::test]
+async fn an_idle_service_waits_for_work_and_not_for_what_waits_for_it() {
+    let Some(mut machine) = Machine::start() else {
+        return;
+    };
+    let administrator = machine.node.administrator().await;
+    let at = "cut -d. -f1 /proc/uptime >> OUT";
+    machine.unit(
+        "work.service",
+        &format!("[Service]\nType=oneshot\nExecStart=/bin/sh -c 'sleep 2; {at}'\n"),
+    );
+    machine.unit(
+        "getty.service",
+        &format!("[Service]\nType=idle\nExecStart=/bin/sh -c '{at}; exec sleep 1000'\n"),
+    );
+    machine.unit(
+        "all.target",
+        "[Unit]\nWants=work.service getty.service\nAfter=work.service getty.service\n",
+    );
+    machine.unit(
+        "last.service",
+        "[Unit]\nRequires=all.target\nAfter=all.target\n\
+         [Service]\nType=oneshot\nExecStart=/bin/true\n",
+    );
+    assert_eq!(start(&administrator, "last").await.result, "done");
+    let times: Vec<u64> = machine.out().iter().flat_map(|it| it.parse()).collect();
+    let [work, getty] = *times.as_slice() else {
+        panic!("two have written: {times:?}");
+    };
+    assert!((0..3).contains(&(getty - work)), "{times:?}");
+    machine.node.end();
+}

@@ -7,7 +7,7 @@ use model::error::{Error, Reason};
 use model::unit::JobMode;
 use tokio::sync::oneshot;
 use units::depend::Dependency;
-use units::job::engine::{Action, Ended, Ending, Progress};
+use units::job::engine::{Action, Ended, Ending, Job, Progress};
 use units::job::follow::stopped_with;
 use units::job::transaction::{Mode, Note, Refusal, plan};
 use units::job::{Activity, JobType, World};
@@ -195,7 +195,11 @@ impl Manager {
             }
         }
         self.take_changed_jobs();
-        let others = self.engine.jobs().any(|(unit, _)| !self.is_idle(unit));
+        // What waits is behind what is at work, or behind an idle service: that would wait for it.
+        let at_work = |(unit, job): (&UnitName, &Job)| {
+            job.progress == Progress::Running && !self.is_idle(unit)
+        };
+        let others = self.engine.jobs().any(at_work);
         self.busy.send_replace(others);
     }
 
