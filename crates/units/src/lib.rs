@@ -27,6 +27,7 @@ pub mod service;
 pub mod socket;
 pub mod specifier;
 pub mod syntax;
+pub mod syslog;
 pub mod table;
 pub mod time;
 pub mod unit;

@@ -3,23 +3,13 @@
 //! them must hold; of one kind one is enough, and `+` begins another set (journalctl(1)).
 
 use regex::bytes::{Regex, RegexBuilder};
-use units::glob;
+use units::{glob, syslog};
 
 use super::args::Options;
 use super::entry::Entry;
 use crate::failure::Failure;
 use crate::systemd::{node, time};
 
-/// syslog's priorities, the most important first (syslog(3)).
-const PRIORITIES: [&str; 8] = [
-    "emerg", "alert", "crit", "err", "warning", "notice", "info", "debug",
-];
-/// syslog's facilities, by their numbers.
-const FACILITIES: [&str; 24] = [
-    "kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron", "authpriv",
-    "ftp", "12", "13", "14", "15", "local0", "local1", "local2", "local3", "local4", "local5",
-    "local6", "local7",
-];
 /// The node takes no more matches.
 const MOST_MATCHES: usize = 64;
 /// No longer pattern is compiled, in bytes of the machine made of it.
@@ -31,7 +21,7 @@ pub(super) struct Filter {
     pub(super) units: Vec<String>,
     identifiers: Vec<String>,
     priorities: Option<(u8, u8)>,
-    facilities: Vec<usize>,
+    facilities: Vec<u8>,
     grep: Option<Regex>,
     /// Sets, of which one must hold: each has its fields and their values.
     sets: Vec<Vec<(String, Vec<u8>)>>,
@@ -207,10 +197,7 @@ fn range(text: &str) -> Result<(u8, u8), Failure> {
             "panic" => "emerg",
             word => word,
         };
-        let number = PRIORITIES.iter().position(|it| *it == word);
-        let number = number.or_else(|| word.parse().ok()).filter(|it| *it < 8);
-        let number = number.and_then(|it| u8::try_from(it).ok());
-        number.ok_or_else(|| Failure::new(format!("Unknown log level {word}")))
+        syslog::level(word).ok_or_else(|| Failure::new(format!("Unknown log level {word}")))
     };
     let (from, to) = match text.split_once("..") {
         Some((from, to)) => (one(from)?, one(to)?),
@@ -219,12 +206,9 @@ fn range(text: &str) -> Result<(u8, u8), Failure> {
     Ok((from.min(to), from.max(to)))
 }
 
-fn facility(text: &str) -> Result<usize, Failure> {
-    let number = FACILITIES.iter().position(|it| *it == text);
-    let number = number
-        .or_else(|| text.parse().ok())
-        .filter(|it| *it < FACILITIES.len());
-    number.ok_or_else(|| Failure::new(format!("Bad --facility= argument \"{text}\".")))
+fn facility(text: &str) -> Result<u8, Failure> {
+    syslog::facility(text)
+        .ok_or_else(|| Failure::new(format!("Bad --facility= argument \"{text}\".")))
 }
 
 /// A pattern in small letters alone doesn't tell capitals apart, unless it is said.

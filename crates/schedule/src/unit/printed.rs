@@ -4,6 +4,7 @@
 //! executable's log, so this is written on the executable as labels, as it is when it begins.
 //! `journalctl` reads them.
 
+use units::syslog;
 use units::unit::Settings;
 
 /// What the lines are of (`SYSLOG_IDENTIFIER`), where not of the program.
@@ -15,41 +16,6 @@ const LEVEL: &str = "schedule.aurae/syslog-level";
 /// `no`: what looks like a priority before a line is text.
 const LEVEL_PREFIX: &str = "schedule.aurae/syslog-level-prefix";
 
-/// syslog(3), by number; from 12 to 15 are none.
-const FACILITIES: [(&str, u8); 20] = [
-    ("kern", 0),
-    ("user", 1),
-    ("mail", 2),
-    ("daemon", 3),
-    ("auth", 4),
-    ("syslog", 5),
-    ("lpr", 6),
-    ("news", 7),
-    ("uucp", 8),
-    ("cron", 9),
-    ("authpriv", 10),
-    ("ftp", 11),
-    ("local0", 16),
-    ("local1", 17),
-    ("local2", 18),
-    ("local3", 19),
-    ("local4", 20),
-    ("local5", 21),
-    ("local6", 22),
-    ("local7", 23),
-];
-/// The same of levels.
-const LEVELS: [(&str, u8); 8] = [
-    ("emerg", 0),
-    ("alert", 1),
-    ("crit", 2),
-    ("err", 3),
-    ("warning", 4),
-    ("notice", 5),
-    ("info", 6),
-    ("debug", 7),
-];
-
 /// Whether its identifier can be kept: it is written as a label.
 pub(crate) fn has_known_identifier(settings: &Settings) -> bool {
     let text = settings.text("SyslogIdentifier").unwrap_or_default();
@@ -60,24 +26,20 @@ pub(crate) fn has_known_identifier(settings: &Settings) -> bool {
 pub(crate) fn labels(settings: &Settings) -> Vec<(String, String)> {
     let identifier = settings.text("SyslogIdentifier");
     let identifier = identifier.filter(|it| !it.is_empty() && has_known_identifier(settings));
-    let number = |field, names| settings.word(field).and_then(|word| number(word, names));
+    let number = |field, of: fn(&str) -> Option<u8>| {
+        let number = settings.word(field).and_then(of);
+        number.map(|it| it.to_string())
+    };
     let prefix = settings.flag("SyslogLevelPrefix") == Some(false);
     let all = [
         (IDENTIFIER, identifier.map(str::to_owned)),
-        (FACILITY, number("SyslogFacility", &FACILITIES[..])),
-        (LEVEL, number("SyslogLevel", &LEVELS[..])),
+        (FACILITY, number("SyslogFacility", syslog::facility)),
+        (LEVEL, number("SyslogLevel", syslog::level)),
         (LEVEL_PREFIX, prefix.then(|| "no".to_owned())),
     ];
     let set = all.into_iter();
     set.filter_map(|(key, value)| Some((key.to_owned(), value?)))
         .collect()
-}
-
-/// The number that a word is, or stands for.
-fn number(word: &str, names: &[(&str, u8)]) -> Option<String> {
-    let named = names.iter().find(|(name, _)| *name == word);
-    let number = named.map_or_else(|| word.parse().ok(), |(_, number)| Some(*number));
-    number.map(|it: u8| it.to_string())
 }
 
 #[cfg(test)]
