@@ -7,6 +7,7 @@ use crate::args::{Args, Command};
 use crate::cmd;
 use crate::complete;
 use crate::failure::{AURAE_FAILED, Failure};
+use crate::global::Global;
 use crate::hints;
 use crate::session::Session;
 
@@ -47,7 +48,15 @@ pub(crate) async fn dispatch(args: Args) -> Result<u8, Failure> {
         command,
         Command::Run(_) | Command::Exec(_) | Command::Attach(_)
     );
-    let session = Session::open(global)
+    let elsewhere = match &command {
+        Command::Schedule(args) if global.node.is_none() => args.elsewhere()?,
+        _ => None,
+    };
+    let pinned = elsewhere.map(|context| Global {
+        node: Some(context),
+        ..global.clone()
+    });
+    let session = Session::open(pinned.as_ref().unwrap_or(global))
         .await
         .map_err(|failure| match attached {
             true => failure.with_status(AURAE_FAILED),

@@ -19,6 +19,7 @@ const EXAMPLES: &str = "\
 Examples:
   aurae import compose.yaml > app.ts      then: aurae check app.ts; aurae plan app.ts
   aurae import pod.yaml > pod.ts
+  aurae import deployment.yaml > web.ts
   docker compose config | aurae import - > app.ts
   aurae import nginx.service > nginx.ts   a unit of this machine, or a file
   aurae import backup.timer > backup.ts   with the service that it starts
@@ -26,7 +27,8 @@ Examples:
   crontab -l | aurae import --as crontab - > jobs.ts
 
 A Compose file becomes one pod: its services are containers that find each other by their names. A
-manifest of Kubernetes becomes the pods that are in it; a service, a timer and the entries of a
+manifest of Kubernetes becomes the pods that are in it, or with other kinds (Deployment, DaemonSet,
+Job, CronJob, ConfigMap, Secret) schedules and configs; a service, a timer and the entries of a
 crontab become schedules. What they can't have is a comment with the reason. Files that a Compose
 file names, such as env files, are read by the program: it belongs beside them.";
 

@@ -5,4 +5,5 @@
 mod copy;
 mod far;
 mod habits;
+mod pinned;
 mod removal;

@@ -265,6 +265,22 @@ impl Config {
         }
     }
 
+    /// The context that leads to the node of that name: one of that name, or else the first in
+    /// alphabetical order whose node is called so, here or by its SPIFFE ID.
+    pub fn context_of_node(&self, name: &str) -> Option<&str> {
+        if let Some((own, _)) = self.contexts.get_key_value(name) {
+            return Some(own);
+        }
+        let is_called = |key: &str| {
+            let id = self.nodes.get(key).and_then(|node| node.id.as_deref());
+            let id = id.and_then(|id| id.rsplit_once("/node/"));
+            key == name || id.is_some_and(|(_, own)| own == name)
+        };
+        let mut contexts = self.contexts.iter();
+        let found = contexts.find(|(_, context)| is_called(&context.node));
+        found.map(|(context, _)| context.as_str())
+    }
+
     fn current(&self) -> Result<Target, Error> {
         match &self.current_context {
             Some(name) => self.context(name),
@@ -449,6 +465,25 @@ labels = { role = "web" }
             problem.contains("contexts.lab.labels[\"zone\"]: \"no spaces\" must be"),
             "{problem}"
         );
+    }
+
+    #[test]
+    fn a_node_is_reached_by_a_context_of_its_name_or_of_its_own() {
+        let text = TWO.replace(
+            "ca = \"/etc/lab/ca.pem\"",
+            "ca = \"/etc/lab/ca.pem\"\nid = \"spiffe://lab.example/node/alice\"",
+        );
+        let config = load(&text).unwrap();
+        assert_eq!(config.context_of_node("lab"), Some("lab"));
+        assert_eq!(
+            config.context_of_node("alice"),
+            Some("bench"),
+            "its node is"
+        );
+        assert_eq!(config.context_of_node("spiffe"), None);
+        let text = text.replace("[contexts.lab]", "[contexts.other]");
+        let config = load(&text).unwrap();
+        assert_eq!(config.context_of_node("lab"), Some("bench"), "its node");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use api::schedule::v0::{
     After, Backoff, Cron, DeclareRequest, Lax, Missed, Need, Now, Overlap, RestartPolicy,
     ScheduleSpec, StartLimit, When, Window, need,
 };
+use client::Config;
 use prost_types::Timestamp;
 
 use super::schedules;
@@ -202,9 +203,12 @@ pub(super) struct LaxArgs {
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:
   aurae schedule pin node-2 --name web --restart always nginx:1.27
-  aurae --node node-2 schedule pin node-2 --name web nginx:1.27")]
+  aurae --node lab schedule pin node-2 --name web nginx:1.27
+
+The work is handed to that node: by the context of that name, or the one whose node is called so.
+With --node, or where there is no such context, the node that is asked refuses what is another's.")]
 pub(super) struct PinArgs {
-    /// The node's name, as `aurae node` shows it
+    /// The node's name, as `aurae node` shows it, or that of its context
     #[arg(value_name = "NODE")]
     node_name: String,
     #[command(flatten)]
@@ -213,13 +217,35 @@ pub(super) struct PinArgs {
     work: WorkFlags,
 }
 
+/// The context that leads to the node that work is pinned to.
+pub(super) fn context_of(args: &PinArgs) -> Result<Option<String>, Failure> {
+    let config = Config::load(&Config::default_path())?;
+    let context = config.context_of_node(&args.node_name);
+    Ok(context.map(str::to_owned))
+}
+
 pub(super) async fn now(session: &Session, args: &NowArgs) -> Result<u8, Failure> {
     declare(session, &args.wish, &args.work, Said::Now(Now {}), "").await
 }
 
 pub(super) async fn pin(session: &Session, args: &PinArgs) -> Result<u8, Failure> {
     let now = Said::Now(Now {});
-    declare(session, &args.wish, &args.work, now, &args.node_name).await
+    // The configuration may call a node otherwise than it calls itself.
+    let context = context_of(args)?;
+    let node = match context.is_some() && context == session.target.context {
+        true => own_name(session).await?,
+        false => args.node_name.clone(),
+    };
+    declare(session, &args.wish, &args.work, now, &node).await
+}
+
+/// What the node calls itself.
+async fn own_name(session: &Session) -> Result<String, Failure> {
+    let ask = async |node: &client::Node| {
+        let request = node.unary(api::node::v0::GetRequest {});
+        node.node().get(request).await
+    };
+    Ok(session.ask(ask).await?.name)
 }
 
 pub(super) async fn cron(session: &Session, args: &CronArgs) -> Result<u8, Failure> {

@@ -37,6 +37,7 @@ Examples:
   aurae schedule rm web
   aurae schedule verify nginx             what a unit file says; no node is asked
   aurae schedule security nginx
+  aurae schedule import nginx.service     the same as a program, as `aurae import`
 
 A schedule runs on behalf of the user who declares it: what that user may not do any more, it does
 not do any more. It outlives a reboot.";
@@ -95,6 +96,8 @@ enum ScheduleCommand {
     Verify(verify::VerifyArgs),
     /// Score how much services leave open, as systemd-analyze does
     Security(security::SecurityArgs),
+    /// Print units, crontabs and manifests as a program, as `aurae import` does
+    Import(super::import::ImportArgs),
 }
 
 impl ScheduleArgs {
@@ -103,8 +106,19 @@ impl ScheduleArgs {
         let command = &self.command;
         matches!(
             command,
-            ScheduleCommand::Verify(_) | ScheduleCommand::Security(_)
+            ScheduleCommand::Verify(_) | ScheduleCommand::Security(_) | ScheduleCommand::Import(_)
         )
+    }
+}
+
+impl ScheduleArgs {
+    /// The context of the node that work is pinned to, where one leads there: it is handed to that
+    /// node. Otherwise the current one is asked, which refuses by name what is another's.
+    pub(crate) fn elsewhere(&self) -> Result<Option<String>, Failure> {
+        let ScheduleCommand::Pin(args) = &self.command else {
+            return Ok(None);
+        };
+        declare::context_of(args)
     }
 }
 
@@ -113,6 +127,7 @@ pub(crate) fn run_offline(global: &Global, args: &ScheduleArgs) -> Result<u8, Fa
     match &args.command {
         ScheduleCommand::Verify(args) => verify::verify(global, args),
         ScheduleCommand::Security(args) => security::security(global, args),
+        ScheduleCommand::Import(args) => super::import::run(args),
         _ => Ok(0),
     }
 }
@@ -148,7 +163,7 @@ pub(crate) async fn run(session: &Session, args: &ScheduleArgs) -> Result<u8, Fa
         It::Resume(args) => change::resume(session, args).await,
         It::Rm(args) => change::rm(session, args).await,
         // `run_offline` has done these.
-        It::Verify(_) | It::Security(_) => Ok(0),
+        It::Verify(_) | It::Security(_) | It::Import(_) => Ok(0),
     }
 }
 

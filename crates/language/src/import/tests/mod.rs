@@ -15,6 +15,7 @@ use crate::source::Source;
 
 mod crontabs;
 mod files;
+mod manifests;
 mod units;
 
 static TYPES: LazyLock<Arc<Environment>> =
