@@ -2,15 +2,17 @@
 //! Wires the journal's sockets to the node: where they are, and whose a sender is. Called by
 //! `serve`; what comes is `observe::journal`'s.
 
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use init::protocol::{Role, Welcome};
+use model::error::Error;
 use model::name::Tenant;
 use observe::Logs;
-use observe::journal::{Journal, JournalConfig, Owner, Owners, RateLimit};
-use runtime::Runtime;
+use observe::journal::{Journal, JournalConfig, Keeper, Kept, Owner, Owners, RateLimit};
+use runtime::{NodeInit, Runtime};
 use schedule::unit::{UNIT, Units};
 
 use crate::config::Config;
@@ -32,6 +34,7 @@ pub(crate) async fn start(
     logs: &Logs,
     runtime: &Runtime,
     units: &Units,
+    init: &NodeInit,
 ) -> Option<Journal> {
     let own = config.journal.folder.as_os_str().is_empty();
     if welcome.role != Role::Machine && !config.journal.enabled {
@@ -56,12 +59,45 @@ pub(crate) async fn start(
         runtime: runtime.clone(),
         units: units.clone(),
     });
-    match Journal::start(settings, logs, owners).await {
+    let keeper = Arc::new(Descriptors { init: init.clone() });
+    match Journal::start(settings, logs, owners, keeper).await {
         Ok(journal) => Some(journal),
         Err(error) => {
             tracing::error!(%error, "the journal's sockets can't be made: programs log nowhere");
             None
         }
+    }
+}
+
+/// Whose descriptors they are at node-init.
+const OWNER: &str = "journal";
+
+/// Keeps the journal's descriptors with node-init (ADR 53).
+struct Descriptors {
+    init: NodeInit,
+}
+
+impl Keeper for Descriptors {
+    fn keep<'a>(&'a self, name: &'a str, fd: OwnedFd) -> BoxFuture<'a, Result<u64, Error>> {
+        Box::pin(self.init.keep_descriptor(OWNER, name, fd))
+    }
+
+    fn forget(&self, number: u64) -> BoxFuture<'_, ()> {
+        Box::pin(self.init.drop_descriptor(number))
+    }
+
+    fn left(&self) -> BoxFuture<'_, Result<Vec<Kept>, Error>> {
+        Box::pin(async {
+            let all = self.init.kept_descriptors().await?.into_iter();
+            let own = all.filter(|it| it.owner == OWNER);
+            Ok(own
+                .map(|it| Kept {
+                    number: it.number,
+                    name: it.name,
+                    fd: it.fd,
+                })
+                .collect())
+        })
     }
 }
 

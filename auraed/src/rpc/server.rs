@@ -21,6 +21,7 @@ use futures_util::Stream;
 use identity::{Identity, Peer};
 use image::node::Images;
 use model::quota::Quota;
+use observe::journal::Inbox;
 use observe::{Logs, Observe};
 use pod::Pods;
 use runtime::Runtime;
@@ -72,6 +73,8 @@ pub(crate) struct Services {
     pub(crate) runtime: Runtime,
     pub(crate) store: Store,
     pub(crate) logs: Logs,
+    /// Of the journal, where this node has its sockets.
+    pub(crate) inbox: Option<Inbox>,
     pub(crate) images: Images,
     pub(crate) pods: Pods,
     pub(crate) schedules: Schedules,
@@ -141,7 +144,8 @@ fn observe_service(services: &Services) -> ObserveService {
             services.logs.clone(),
             Arc::new(services.runtime.clone()),
             Pool::new(&services.tenants, Quota::LogReaders),
-        ),
+        )
+        .with_inbox(services.inbox.clone()),
     }
 }
 
@@ -175,6 +179,7 @@ async fn routes(services: Services) -> Result<Routes, ServeError> {
         identity,
         runtime,
         store,
+        inbox: _,
         logs,
         images,
         pods,

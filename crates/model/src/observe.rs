@@ -137,6 +137,8 @@ pub struct JournalQuery {
     pub follow: bool,
     /// Go on behind this offset of the journal.
     pub cursor: Option<u64>,
+    /// First see to it that what was said before is on the disk.
+    pub sync: bool,
 }
 
 /// The checked request of `Observe.Usage`.

@@ -186,6 +186,16 @@ impl Logs {
         self.inner.mover.drain(uid).await
     }
 
+    /// Resolves when what the tenant's workloads have printed before is on the disk, or has been
+    /// dropped and counted.
+    ///
+    /// # Errors
+    /// The disk's refusal; the mover has stopped.
+    pub(super) async fn settle(&self, tenant: Tenant) -> Result<(), Error> {
+        let settle = |reply| Command::Settle { tenant, reply };
+        self.inner.mover.ask(settle).await
+    }
+
     /// Reads a log, also while it is written. Nothing is read before the first item is asked for.
     /// Of a log that was never attached, or printed nothing, the end is the only item.
     ///

@@ -5,11 +5,11 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures_util::stream::{SelectAll, StreamExt, select_all, try_unfold};
 use model::error::{Error, Reason};
-use model::name::Uid;
+use model::name::{Tenant, Uid};
 use model::object::ObjectRef;
 use model::observe::{
     JournalQuery, LogItem, LogMessage, LogsQuery, MAX_LOGS_REFS, UsageQuery, UsageSample,
@@ -17,7 +17,7 @@ use model::observe::{
 };
 
 use super::folder::LogKey;
-use super::journal::{self, JournalStream};
+use super::journal::{self, Inbox, JournalStream};
 use super::logs::Logs;
 use super::read::{Crowd, ReadOptions};
 use super::usage;
@@ -46,6 +46,8 @@ impl Crowd for Taken {
 }
 
 const LOGS: &str = "observe.Logs";
+/// How long a caller waits for what was said to be on the disk.
+const SETTLED: Duration = Duration::from_secs(60);
 /// Samples of usage that are taken at the same time, in turns by tenant. One is of all that a
 /// tenant runs: some files of the kernel's for each object.
 const SAMPLES: usize = 2;
@@ -61,6 +63,7 @@ pub type UsageStream = Pin<Box<dyn futures_util::Stream<Item = Result<UsageSampl
 #[derive(Clone)]
 pub struct Observe {
     logs: Logs,
+    inbox: Option<Inbox>,
     objects: Arc<dyn Objects>,
     /// Logs that are read for `Observe.Logs`, a place each. Attached runs take none.
     readers: Pool,
@@ -73,10 +76,18 @@ impl Observe {
     pub fn new(logs: Logs, objects: Arc<dyn Objects>, readers: Pool) -> Self {
         Self {
             logs,
+            inbox: None,
             objects,
             readers,
             samples: Turns::new(SAMPLES),
         }
+    }
+
+    /// With the journal's sockets, where the node has them.
+    #[must_use]
+    pub fn with_inbox(mut self, inbox: Option<Inbox>) -> Self {
+        self.inbox = inbox;
+        self
     }
 
     /// `Observe.Logs`. Without `follow` the output of several executables is merged by time; with
@@ -127,16 +138,34 @@ impl Observe {
         Ok(holding(places, try_unfold(merge, Merge::next)))
     }
 
+    /// Resolves when all that the node's own have said before is on the disk.
+    async fn settle(&self) -> Result<(), Error> {
+        let all = async {
+            if let Some(inbox) = &self.inbox {
+                inbox.is_taken().await;
+            }
+            self.logs.settle(Tenant::system()).await
+        };
+        let late = |_| {
+            let message = format!("not all that was said is on the disk within {SETTLED:?}");
+            Error::new(Reason::Deadline, message)
+        };
+        tokio::time::timeout(SETTLED, all).await.map_err(late)?
+    }
+
     /// `Observe.Journal`. It is the node's: who may ask was decided by the method.
     ///
     /// # Errors
-    /// `INVALID_FIELD`, `LIMIT_EXCEEDED`.
+    /// `INVALID_FIELD`, `LIMIT_EXCEEDED`; with `sync` also `DEADLINE` and the disk's refusal.
     pub async fn journal(
         &self,
         permit: Permit,
         query: JournalQuery,
     ) -> Result<JournalStream, Error> {
         let place = self.readers.take(&permit.user().tenant, 1)?;
+        if query.sync {
+            self.settle().await?;
+        }
         let items = journal::read(&self.logs, query).await?;
         Ok(items
             .map(move |item| {

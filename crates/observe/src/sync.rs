@@ -9,6 +9,9 @@
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use model::error::Error;
+use tokio::sync::oneshot;
+
 use super::mover::Files;
 
 /// Files that may wait for a slow disk, each with two descriptors.
@@ -20,13 +23,19 @@ struct Waiting<F> {
     files: Vec<Arc<F>>,
     /// One of more than there is room for: its file system is forced as a whole.
     beyond: Option<Arc<F>>,
+    /// Those who want to know when it is done.
+    told: Vec<Reply>,
 }
+
+/// Where the answer goes that everything is on the disk, or why not.
+pub(super) type Reply = oneshot::Sender<Result<(), Error>>;
 
 impl<F> Default for Waiting<F> {
     fn default() -> Self {
         Self {
             files: Vec::new(),
             beyond: None,
+            told: Vec::new(),
         }
     }
 }
@@ -71,11 +80,20 @@ impl Syncer {
     }
 
     pub(super) fn sync(&self, files: Vec<Arc<Files>>) {
-        if files.is_empty() {
-            return;
+        if !files.is_empty() {
+            self.add(files, None);
         }
+    }
+
+    /// The same; answers when these, and all that were to be forced before, are on the disk.
+    pub(super) fn sync_and_tell(&self, files: Vec<Arc<Files>>, reply: Reply) {
+        self.add(files, Some(reply));
+    }
+
+    fn add(&self, files: Vec<Arc<Files>>, reply: Option<Reply>) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         files.into_iter().for_each(|file| waiting.add(file));
+        waiting.told.extend(reply);
         drop(waiting);
         // Full: the thread will look after this anyway.
         let _ = self.wake.try_send(());
@@ -86,10 +104,18 @@ fn force(waiting: Waiting<Files>) {
     let one = |files: Arc<Files>| files.sync();
     let all = |files: Arc<Files>| Ok(rustix::fs::syncfs(&files.data)?);
     let files = waiting.files.into_iter().map(one);
+    let mut outcome = Ok(());
     for result in files.chain(waiting.beyond.map(all)) {
         if let Err(error) = result {
             tracing::warn!(%error, "a log can't be forced to the disk");
+            outcome = Err(Error::internal(format!(
+                "a log can't be forced to the disk: {error}"
+            )));
         }
+    }
+    for reply in waiting.told {
+        // Who asked may be gone.
+        let _gone = reply.send(outcome.clone());
     }
 }
 

@@ -154,10 +154,10 @@ pub(super) struct Options {
     /// Refused
     #[arg(long)]
     pub(super) verify: bool,
-    /// Nothing: what is read here is stored
+    /// Return when everything that was said before is on the disk
     #[arg(long)]
     pub(super) sync: bool,
-    /// Nothing
+    /// Nothing: all logs are on the disk, and none in memory alone
     #[arg(long)]
     pub(super) flush: bool,
     /// Refused

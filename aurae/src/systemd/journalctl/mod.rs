@@ -36,11 +36,14 @@ const LOOK: Duration = Duration::from_secs(1);
 pub(super) async fn run(words: &[OsString]) -> Result<u8, Failure> {
     let options: Options = parse(&args::with_boot(words))?;
     options.check()?;
-    if options.sync || options.flush {
+    if options.flush {
         return Ok(0);
     }
     let mut filter = Filter::of(&options)?;
     let node = Node::connect().await?;
+    if options.sync {
+        return source::sync(&node).await.map(|()| 0);
+    }
     let machine = Machine::of(&node).await?;
     if options.disk_usage {
         return disk_usage(&node).await;

@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 
 use api::node::v0::GetRequest;
-use api::observe::v0::{JournalRequest, LogsRequest, LogsResponse, logs_response};
+use api::observe::v0::{JournalEntry, JournalRequest, LogsRequest, LogsResponse, logs_response};
 use api::runtime::v0::{ExecutableStatus, Kind, ListRequest, ObjectRef, State, object};
 use futures_util::stream::{Stream, StreamExt, select_all};
-use tonic::Request;
+use tonic::{Request, Streaming};
 
 use super::entry::{Entry, Printer};
 use super::filter::Filter;
@@ -167,6 +167,22 @@ pub(super) struct Cursors {
     pub(super) logs: BTreeMap<String, String>,
 }
 
+async fn entries(node: &Node, request: JournalRequest) -> Result<Streaming<JournalEntry>, Failure> {
+    let mut observe = node.session.node.observe();
+    let answer = observe.journal(Request::new(request)).await;
+    Ok(answer.map_err(client::Error::from)?.into_inner())
+}
+
+/// Waits until what was said before is on the node's disk.
+pub(super) async fn sync(node: &Node) -> Result<(), Failure> {
+    let request = JournalRequest {
+        tail: Some(0),
+        sync: true,
+        ..JournalRequest::default()
+    };
+    entries(node, request).await.map(drop)
+}
+
 /// The node's journal.
 pub(super) async fn journal(
     node: &Node,
@@ -184,14 +200,9 @@ pub(super) async fn journal(
             .and_then(|it| u32::try_from(it).ok()),
         follow: follow.is_some(),
         cursor: follow.unwrap_or_default().to_owned(),
+        sync: false,
     };
-    let answer = node
-        .session
-        .node
-        .observe()
-        .journal(Request::new(request))
-        .await;
-    let stream = answer.map_err(client::Error::from)?.into_inner();
+    let stream = entries(node, request).await?;
     let entries = stream.map(|entry| match entry {
         Ok(entry) => Ok(Entry::received(entry)),
         Err(status) => Err(Failure::from(client::Error::from(status))),

@@ -168,6 +168,7 @@ pub fn journal(message: wire::JournalRequest) -> Result<JournalQuery> {
         tail: message.tail,
         follow: message.follow,
         cursor,
+        sync: message.sync,
     })
 }
 

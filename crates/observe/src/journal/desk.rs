@@ -28,10 +28,27 @@ pub(super) struct Desk {
     limiter: RefCell<Limiter>,
     /// The log's end. Who waits for it waits for the mover.
     log: Mutex<pipe::Sender>,
+    /// The daemon before may have died within a frame, which is to be ended first.
+    is_torn: Cell<bool>,
     boot_id: String,
     host: RefCell<String>,
     forward: Option<Forward>,
     refused: Cell<u64>,
+}
+
+/// Frames that go to the log by one write: a system call for each line would be most of its cost.
+#[derive(Debug, Default)]
+pub(super) struct Frames {
+    bytes: Vec<u8>,
+}
+
+/// As soon as they are so many bytes, they are written.
+const ENOUGH: usize = 64 << 10;
+
+impl Frames {
+    pub(super) fn is_enough(&self) -> bool {
+        self.bytes.len() >= ENOUGH
+    }
 }
 
 /// rsyslog's socket.
@@ -52,7 +69,7 @@ impl Desk {
     pub(super) fn new(
         senders: Senders,
         limit: RateLimit,
-        log: pipe::Sender,
+        (log, is_torn): (pipe::Sender, bool),
         boot_id: String,
         forward: Option<PathBuf>,
     ) -> Desk {
@@ -60,6 +77,7 @@ impl Desk {
             senders: Mutex::new(senders),
             limiter: RefCell::new(Limiter::new(limit)),
             log: Mutex::new(log),
+            is_torn: Cell::new(is_torn),
             boot_id,
             host: RefCell::new(host()),
             forward: forward.and_then(Forward::to),
@@ -82,7 +100,7 @@ impl Desk {
     }
 
     /// Whether the sender may say that much now. What it lost before is told first.
-    pub(super) async fn admits(&self, sender: &Arc<Sender>, bytes: usize) -> bool {
+    pub(super) fn admits(&self, sender: &Sender, bytes: usize, frames: &mut Frames) -> bool {
         let (who, system) = (sender.account(), sender.is_systems());
         let verdict = self.limiter.borrow_mut().take(&who, system, bytes, clock());
         match verdict {
@@ -95,29 +113,52 @@ impl Desk {
                 entry.put("MESSAGE_ID", DROPPED);
                 entry.put("N_DROPPED", after.to_string());
                 entry.put("MESSAGE", format!("Suppressed {after} messages from {who}"));
-                self.keep(entry, sender, "driver").await;
+                self.sign(&entry, sender, "driver", frames);
                 true
             }
         }
     }
 
-    /// Signs an entry and writes it.
-    pub(super) async fn keep(&self, mut entry: Entry, sender: &Sender, transport: &str) {
-        sender.sign(&mut entry);
-        entry.put("_TRANSPORT", transport);
-        self.write(entry).await;
+    /// Puts an entry's frame to the others: the sender's fields, and the node's word on it.
+    pub(super) fn sign(&self, entry: &Entry, sender: &Sender, transport: &str, to: &mut Frames) {
+        let transport = [("_TRANSPORT", transport.as_bytes())];
+        let fields = entry.fields().chain(sender.fields()).chain(transport);
+        self.stamp(fields, to);
     }
 
-    /// Writes an entry. It waits while the mover is behind, and with it everybody who sends: that
-    /// is the bound of what is held.
-    pub(super) async fn write(&self, mut entry: Entry) {
-        entry.time = Timestamp(kernel::time::realtime_ns());
-        entry.put("_BOOT_ID", self.boot_id.clone());
-        entry.put("_HOSTNAME", self.host.borrow().clone());
-        let frame = frame::encode(&entry);
-        if let Err(error) = self.log.lock().await.write_all(&frame).await {
+    /// The same of an entry that nothing but the kernel has sent.
+    pub(super) fn put(&self, entry: &Entry, to: &mut Frames) {
+        self.stamp(entry.fields(), to);
+    }
+
+    fn stamp<'a>(
+        &self,
+        fields: impl Iterator<Item = (&'a str, &'a [u8])> + Clone,
+        to: &mut Frames,
+    ) {
+        let host = self.host.borrow();
+        let here = [
+            ("_BOOT_ID", self.boot_id.as_bytes()),
+            ("_HOSTNAME", host.as_bytes()),
+        ];
+        let time = Timestamp(kernel::time::realtime_ns());
+        frame::encode(time, fields, &here, &mut to.bytes);
+    }
+
+    /// Writes frames. It waits while the mover is behind, and with it everybody who sends: that is
+    /// the bound of what is held.
+    pub(super) async fn write(&self, frames: &mut Frames) {
+        if frames.bytes.is_empty() {
+            return;
+        }
+        let mut log = self.log.lock().await;
+        if self.is_torn.replace(false) {
+            frames.bytes.insert(0, frame::END);
+        }
+        if let Err(error) = log.write_all(&frames.bytes).await {
             tracing::error!(%error, "the journal can't be written");
         }
+        frames.bytes.clear();
     }
 
     /// Looks at the machine's name again.

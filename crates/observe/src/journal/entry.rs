@@ -67,6 +67,12 @@ impl Entry {
             .map(|(_, value)| value.as_slice())
     }
 
+    /// All names and values.
+    pub(super) fn fields(&self) -> impl Iterator<Item = (&str, &[u8])> + Clone {
+        let fields = self.fields.iter();
+        fields.map(|(name, value)| (name.as_str(), value.as_slice()))
+    }
+
     /// Bytes of names and values.
     pub(super) fn size(&self) -> usize {
         let sizes = self

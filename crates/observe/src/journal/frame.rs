@@ -17,25 +17,44 @@ use model::time::Timestamp;
 use super::entry::{Entry, LARGEST, MOST_FIELDS};
 
 const VERSION: u8 = 1;
+/// What ends a frame, and is in none.
+pub(super) const END: u8 = 0;
 /// A frame is no longer: what is around the fields, and a byte for each 254.
 const LONGEST_FRAME: usize = LARGEST + LARGEST / 128 + (1 << 16);
 
-/// An entry's frame.
-pub(super) fn encode(entry: &Entry) -> Vec<u8> {
-    let mut body = Vec::with_capacity(entry.size() + 64);
+/// Puts an entry's frame behind what is in `out`: its time, its fields, and those that the node
+/// adds.
+pub(super) fn encode<'a>(
+    time: Timestamp,
+    fields: impl Iterator<Item = (&'a str, &'a [u8])> + Clone,
+    added: &[(&str, &[u8])],
+    out: &mut Vec<u8>,
+) {
+    let fields = fields.take(MOST_FIELDS + 64);
+    let (mut count, mut size) = (added.len(), 128);
+    for (name, value) in fields.clone() {
+        count += 1;
+        size += name.len() + value.len() + 5;
+    }
+    let mut body = Vec::with_capacity(size);
     body.push(VERSION);
-    body.extend((entry.time.0 / 1000).to_le_bytes());
-    let fields = entry.fields.iter().take(MOST_FIELDS + 64);
-    let count = u16::try_from(fields.len()).unwrap_or(u16::MAX);
-    body.extend(count.to_le_bytes());
+    body.extend((time.0 / 1000).to_le_bytes());
+    body.extend(u16::try_from(count).unwrap_or(u16::MAX).to_le_bytes());
     for (name, value) in fields {
-        body.push(u8::try_from(name.len()).unwrap_or(u8::MAX));
-        body.extend_from_slice(name.as_bytes().get(..255).unwrap_or(name.as_bytes()));
-        body.extend(u32::try_from(value.len()).unwrap_or(u32::MAX).to_le_bytes());
-        body.extend_from_slice(value);
+        put(name, value, &mut body);
+    }
+    for (name, value) in added {
+        put(name, value, &mut body);
     }
     body.extend(sum(&body).to_le_bytes());
-    stuff(&body)
+    stuff(&body, out);
+}
+
+fn put(name: &str, value: &[u8], body: &mut Vec<u8>) {
+    body.push(u8::try_from(name.len()).unwrap_or(u8::MAX));
+    body.extend_from_slice(name.as_bytes().get(..255).unwrap_or(name.as_bytes()));
+    body.extend(u32::try_from(value.len()).unwrap_or(u32::MAX).to_le_bytes());
+    body.extend_from_slice(value);
 }
 
 /// FNV-1a, 64 bits: it finds what was torn, and isn't meant against who forges.
@@ -45,8 +64,8 @@ fn sum(bytes: &[u8]) -> u64 {
 }
 
 /// Runs of up to 254 bytes without a 0, each behind its length and one; a 0 at the end.
-fn stuff(body: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(body.len() + body.len() / 254 + 2);
+fn stuff(body: &[u8], out: &mut Vec<u8>) {
+    out.reserve(body.len() + body.len() / 254 + 2);
     let mut rest = body;
     loop {
         let zero = rest.iter().take(254).position(|byte| *byte == 0);
@@ -61,7 +80,6 @@ fn stuff(body: &[u8]) -> Vec<u8> {
         }
     }
     out.push(0);
-    out
 }
 
 fn unstuff(stuffed: &[u8]) -> Option<Vec<u8>> {
@@ -170,6 +188,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    fn encode(entry: &Entry) -> Vec<u8> {
+        let mut out = Vec::new();
+        super::encode(entry.time, entry.fields(), &[], &mut out);
+        out
+    }
 
     fn entry(value: &[u8]) -> Entry {
         Entry {

@@ -12,12 +12,16 @@ use runtime::watched::watch;
 use rustix::fs::OFlags;
 use tokio::io::Interest;
 
-use super::desk::Desk;
+use super::desk::{Desk, Frames};
 use super::kmsg;
+use super::settle::Reader;
 
 const DEVICE: &str = "/dev/kmsg";
 /// A record is no longer: the kernel's own bound.
 const LONGEST: usize = 8 << 10;
+/// What the kernel holds of them: it keeps no larger buffer than one that its command line asks
+/// for, which is hardly ever this large.
+pub(super) const MOST: usize = 16 << 20;
 /// Records between two writes of where it came to.
 const EVERY: u64 = 64;
 
@@ -55,7 +59,7 @@ impl Mark {
 ///
 /// # Errors
 /// The device can't be opened or watched.
-pub(super) async fn run(mark: &Path, desk: Rc<Desk>) -> io::Result<()> {
+pub(super) async fn run(mark: &Path, desk: Rc<Desk>, mut reader: Reader) -> io::Result<()> {
     let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
     let device = OpenOptions::new()
         .read(true)
@@ -65,17 +69,24 @@ pub(super) async fn run(mark: &Path, desk: Rc<Desk>) -> io::Result<()> {
     let mut mark = Mark::read(mark.to_owned());
     let mut buffer = vec![0; LONGEST];
     loop {
-        let mut ready = device.readable().await?;
+        reader.look(device.get_ref());
+        let mut ready = tokio::select! {
+            ready = device.readable() => ready?,
+            () = reader.asked() => continue,
+        };
         let read = ready.try_io(|it| {
             let mut file: &File = it.get_ref();
             file.read(&mut buffer)
         });
         match read {
             Ok(Ok(read)) => {
+                reader.took(read);
                 let record = kmsg::parse(buffer.get(..read).unwrap_or_default());
                 if let Some(record) = record.filter(|it| it.sequence >= mark.next) {
                     mark.passed(record.sequence);
-                    desk.write(record.entry).await;
+                    let mut frames = Frames::default();
+                    desk.put(&record.entry, &mut frames);
+                    desk.write(&mut frames).await;
                 }
                 if mark.unwritten >= EVERY {
                     mark.write();

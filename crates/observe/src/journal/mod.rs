@@ -22,7 +22,10 @@ mod native;
 mod read;
 mod receive;
 mod sender;
+mod settle;
+mod sockets;
 mod stdout;
+mod streams;
 mod syslog;
 
 use std::os::fd::OwnedFd;
@@ -36,7 +39,7 @@ use model::executable::LogPolicy;
 use model::name::{Tenant, Uid};
 use model::observe::Stream;
 use tokio::net::unix::pipe;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
 use super::folder::LogKey;
 use super::logs::Logs;
@@ -45,15 +48,17 @@ pub use limit::RateLimit;
 pub(crate) use read::read;
 pub use read::{JournalItem, JournalStream};
 pub use sender::{Owner, Owners};
+pub use sockets::{Keeper, Kept};
 
 use desk::Desk;
-use receive::Sockets;
+use receive::Protocol;
 use sender::Senders;
+use settle::Settling;
+use sockets::{Left, Pipe, Sockets};
+use streams::Streams;
 
 /// The run that the journal's log is of. No executable has it: theirs are random.
 const UID: Uid = Uid(*b"aurae.journal.00");
-/// What the pipe to the mover holds.
-const PIPE: usize = 1 << 20;
 /// Between two looks at the machine's name.
 const NAME: Duration = Duration::from_secs(30);
 
@@ -93,6 +98,27 @@ impl std::fmt::Debug for JournalConfig {
 #[derive(Debug)]
 pub struct Journal {
     _stop: oneshot::Sender<()>,
+    inbox: Inbox,
+}
+
+/// What was sent to the journal, for those who wait until it is taken. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Inbox {
+    asks: mpsc::Sender<oneshot::Sender<()>>,
+}
+
+/// Who asks when others wait already waits with them.
+const ASKS: usize = 16;
+
+impl Inbox {
+    /// Resolves when everything that was sent to the sockets before is on its way to the log; also
+    /// when there are no sockets any more.
+    pub(crate) async fn is_taken(&self) {
+        let (reply, taken) = oneshot::channel();
+        if self.asks.send(reply).await.is_ok() {
+            let _ended = taken.await;
+        }
+    }
 }
 
 fn failed(what: &str) -> impl Fn(std::io::Error) -> Error {
@@ -106,7 +132,7 @@ fn failed(what: &str) -> impl Fn(std::io::Error) -> Error {
 }
 
 impl Journal {
-    /// Makes the sockets and takes what comes.
+    /// Makes the sockets, or goes on with those of an earlier daemon, and takes what comes.
     ///
     /// # Errors
     /// They can't be made, or the log can't be attached.
@@ -114,34 +140,62 @@ impl Journal {
         config: JournalConfig,
         logs: &Logs,
         owners: Arc<dyn Owners>,
+        keeper: Arc<dyn Keeper>,
     ) -> Result<Journal, Error> {
-        let sockets = Sockets::make(&config.folder).map_err(failed("the journal's sockets"))?;
+        let mut left = Left::by(&*keeper).await?;
+        let sockets = Sockets::open(&config.folder, &mut left, &*keeper).await;
+        let sockets = sockets.map_err(failed("the journal's sockets"))?;
         if let Some(link) = &config.link {
             put_link(link, &config.folder.join("dev-log")).map_err(failed("/dev/log"))?;
         }
-        let (end, log) = pipe_pair().map_err(|error| failed("the journal's pipe")(error))?;
+        let pipe = Pipe::open(&mut left, &*keeper).await;
+        let Pipe {
+            read,
+            write,
+            is_torn,
+        } = pipe.map_err(failed("the journal's pipe"))?;
         let policy = LogPolicy {
             max_bytes: Some(config.max_bytes),
             ..LogPolicy::default()
         };
-        logs.attach(key(), vec![(Stream::Stdout, end)], &policy)
+        logs.attach(key(), vec![(Stream::Stdout, read)], &policy)
             .await?;
         let (stop, stopped) = oneshot::channel();
+        let (asks, asked) = mpsc::channel(ASKS);
+        let ends = Ends {
+            sockets,
+            log: (write, is_torn),
+            streams: left.streams,
+            owners,
+            keeper,
+            asked,
+            stopped,
+        };
         let thread = std::thread::Builder::new().name("journal".to_owned());
         thread
-            .spawn(move || keep(config, sockets, log, owners, stopped))
+            .spawn(move || keep(config, ends))
             .map_err(failed("the journal's thread"))?;
-        Ok(Journal { _stop: stop })
+        let inbox = Inbox { asks };
+        Ok(Journal { _stop: stop, inbox })
+    }
+
+    /// What comes through its sockets.
+    pub fn inbox(&self) -> Inbox {
+        self.inbox.clone()
     }
 }
 
-/// The read end and the write end of a pipe to the mover.
-fn pipe_pair() -> std::io::Result<(OwnedFd, OwnedFd)> {
-    let flags = rustix::pipe::PipeFlags::CLOEXEC | rustix::pipe::PipeFlags::NONBLOCK;
-    let (read, write) = rustix::pipe::pipe_with(flags)?;
-    // A smaller one serves, too: the bound of a user's pipes may be reached.
-    let _smaller = rustix::pipe::fcntl_setpipe_size(&write, PIPE);
-    Ok((read, write))
+/// What the thread has of others.
+struct Ends {
+    sockets: Sockets,
+    /// The pipe to the mover, and whether a frame in it may be torn.
+    log: (OwnedFd, bool),
+    /// Connections of an earlier daemon.
+    streams: Vec<Kept>,
+    owners: Arc<dyn Owners>,
+    keeper: Arc<dyn Keeper>,
+    asked: mpsc::Receiver<oneshot::Sender<()>>,
+    stopped: oneshot::Receiver<()>,
 }
 
 fn put_link(link: &std::path::Path, target: &std::path::Path) -> std::io::Result<()> {
@@ -154,14 +208,9 @@ fn put_link(link: &std::path::Path, target: &std::path::Path) -> std::io::Result
     std::fs::rename(&draft, link)
 }
 
-/// The thread, until the daemon ends.
-fn keep(
-    config: JournalConfig,
-    sockets: Sockets,
-    log: OwnedFd,
-    owners: Arc<dyn Owners>,
-    stopped: oneshot::Receiver<()>,
-) {
+/// The thread, until the daemon ends: neither does the API wait for loggers, nor the other way
+/// round.
+fn keep(config: JournalConfig, ends: Ends) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
@@ -172,46 +221,66 @@ fn keep(
             return;
         }
     };
-    let tasks = tokio::task::LocalSet::new();
     let work = async move {
-        let log = match pipe::Sender::from_owned_fd(log) {
-            Ok(log) => log,
-            Err(error) => {
-                tracing::error!(%error, "the journal can't be begun");
-                return;
-            }
-        };
-        let forward = Some(config.folder.join("syslog"));
-        let senders = Senders::new(owners);
-        let desk = Desk::new(senders, config.limit, log, config.boot_id, forward);
-        let desk = Rc::new(desk);
-        if let Some(mark) = config.kernel {
-            let desk = desk.clone();
-            tokio::task::spawn_local(async move {
-                if let Err(error) = kernel_log::run(&mark, desk).await {
-                    tracing::warn!(%error, "the kernel's messages aren't taken");
-                }
-            });
-        }
-        let named = desk.clone();
-        tokio::task::spawn_local(async move {
-            let mut looks = tokio::time::interval(NAME);
-            loop {
-                looks.tick().await;
-                named.name_again();
-            }
-        });
-        tokio::select! {
-            ended = receive::run(sockets, desk) => {
-                if let Err(error) = ended {
-                    tracing::error!(%error, "the journal's sockets aren't read any more");
-                }
-            }
-            // Set or dropped: the daemon ends.
-            _ = stopped => {}
+        if let Err(error) = work(config, ends).await {
+            tracing::error!(%error, "the journal's sockets aren't read any more");
         }
     };
-    tasks.block_on(&runtime, work);
+    tokio::task::LocalSet::new().block_on(&runtime, work);
+}
+
+async fn work(config: JournalConfig, ends: Ends) -> std::io::Result<()> {
+    let (log, is_torn) = ends.log;
+    let log = pipe::Sender::from_owned_fd(log)?;
+    let forward = Some(config.folder.join("syslog"));
+    let senders = Senders::new(ends.owners);
+    let (limit, boot) = (config.limit, config.boot_id);
+    let desk = Rc::new(Desk::new(senders, limit, (log, is_torn), boot, forward));
+    let settling = Settling::new();
+    if let Some(mark) = config.kernel {
+        let (desk, reader) = (desk.clone(), settling.reader(kernel_log::MOST));
+        tokio::task::spawn_local(async move {
+            if let Err(error) = kernel_log::run(&mark, desk, reader).await {
+                tracing::warn!(%error, "the kernel's messages aren't taken");
+            }
+        });
+    }
+    tokio::task::spawn_local(name_again(desk.clone()));
+    tokio::task::spawn_local(answer(ends.asked, settling.clone()));
+    let datagrams = |socket, protocol| {
+        receive::run(
+            socket,
+            protocol,
+            desk.clone(),
+            settling.reader(receive::HELD),
+        )
+    };
+    let native = datagrams(ends.sockets.native, Protocol::Native);
+    let syslog = datagrams(ends.sockets.syslog, Protocol::Syslog);
+    let streams = Streams::new(desk.clone(), settling.clone(), ends.keeper);
+    let streams = streams.run(ends.sockets.stdout, ends.streams);
+    tokio::select! {
+        ended = async { tokio::try_join!(native, syslog, streams).map(drop) } => ended,
+        // Set or dropped: the daemon ends.
+        _ = ends.stopped => Ok(()),
+    }
+}
+
+async fn name_again(desk: Rc<Desk>) {
+    let mut looks = tokio::time::interval(NAME);
+    loop {
+        looks.tick().await;
+        desk.name_again();
+    }
+}
+
+/// Answers those who wait until everything is taken.
+async fn answer(mut asked: mpsc::Receiver<oneshot::Sender<()>>, settling: Rc<Settling>) {
+    while let Some(reply) = asked.recv().await {
+        settling.settle().await;
+        // Who asked may be gone.
+        let _gone = reply.send(());
+    }
 }
 
 #[cfg(test)]

@@ -10,8 +10,6 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-use super::entry::Entry;
-
 /// Whose a cgroup is.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Owner {
@@ -35,6 +33,17 @@ pub(super) struct Credentials {
     pub(super) pid: u32,
     pub(super) uid: u32,
     pub(super) gid: u32,
+}
+
+impl From<rustix::net::UCred> for Credentials {
+    fn from(sent: rustix::net::UCred) -> Credentials {
+        let pid = rustix::process::Pid::as_raw(Some(sent.pid));
+        Credentials {
+            pid: u32::try_from(pid).unwrap_or(0),
+            uid: sent.uid.as_raw(),
+            gid: sent.gid.as_raw(),
+        }
+    }
 }
 
 /// What is known of a sender.
@@ -70,18 +79,19 @@ impl Sender {
         }
     }
 
-    /// Puts what is known of it into an entry.
-    pub(super) fn sign(&self, entry: &mut Entry) {
-        for (name, value) in &self.fields {
-            entry.put(name, value.clone());
-        }
-        if let Some(unit) = &self.owner.unit {
-            entry.put("_SYSTEMD_UNIT", unit.clone());
-        }
-        if !self.owner.tenant.is_empty() {
-            entry.put("_AURAE_TENANT", self.owner.tenant.clone());
-            entry.put("_AURAE_PATH", self.owner.path.clone());
-        }
+    /// What is known of it, as fields of its entries.
+    pub(super) fn fields(&self) -> impl Iterator<Item = (&str, &[u8])> + Clone {
+        let own = self.fields.iter();
+        let own = own.map(|(name, value)| (*name, value.as_slice()));
+        let unit = self.owner.unit.as_deref();
+        let unit = unit.map(|unit| ("_SYSTEMD_UNIT", unit.as_bytes()));
+        let object = [
+            ("_AURAE_TENANT", self.owner.tenant.as_bytes()),
+            ("_AURAE_PATH", self.owner.path.as_bytes()),
+        ];
+        let has_object = !self.owner.tenant.is_empty();
+        let object = object.into_iter().filter(move |_| has_object);
+        own.chain(unit).chain(object)
     }
 }
 

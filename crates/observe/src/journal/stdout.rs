@@ -9,6 +9,9 @@ const LONGEST_LINE: usize = 48 << 10;
 /// The heading is no longer, in bytes.
 const LONGEST_HEADING: usize = 4 << 10;
 
+/// With what the name of a connection that is kept begins.
+const STREAM: &str = "stream";
+
 /// What the heading says. Forwarding is the node's business, and which unit it is the kernel's
 /// word.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -64,6 +67,35 @@ impl Text {
         }
         self.rest.drain(..taken);
         Ok(entries)
+    }
+
+    /// What the next daemon must know of the connection, in a word; `None` before its heading.
+    pub(super) fn name(&self) -> Option<String> {
+        let heading = self.heading.as_ref()?;
+        let prefixed = u8::from(heading.prefixed);
+        Some(format!(
+            "{STREAM} {} {prefixed} {}",
+            heading.priority, heading.identifier
+        ))
+    }
+
+    /// A connection whose daemon has died: by [`Text::name`], at some place of its text.
+    pub(super) fn resumed(name: &str) -> Option<Text> {
+        let mut words = name.splitn(4, ' ');
+        if words.next() != Some(STREAM) {
+            return None;
+        }
+        let priority = words.next()?.parse().ok().filter(|it| *it < 8)?;
+        let prefixed = words.next()? == "1";
+        let heading = Heading {
+            identifier: words.next()?.to_owned(),
+            priority,
+            prefixed,
+        };
+        Some(Text {
+            heading: Some(heading),
+            rest: Vec::new(),
+        })
     }
 
     /// The last line, which has no end.
@@ -157,6 +189,23 @@ mod tests {
             assert_eq!(messages(&entries), expected, "{size}");
             assert_eq!(entries[0].get("SYSLOG_IDENTIFIER"), Some(&b"web"[..]));
             assert!(entries.iter().all(|it| it.get("UNIT").is_none()));
+        }
+    }
+
+    #[test]
+    fn the_next_daemon_goes_on_with_what_the_heading_said() {
+        let mut text = Text::default();
+        assert_eq!(text.name(), None);
+        text.take(b"a name\n\n3\n1\n0\n0\n0\nfirst\n").unwrap();
+        let mut next = Text::resumed(&text.name().unwrap()).unwrap();
+        let entries = next.take(b"second\n<4>third\n").unwrap();
+        assert_eq!(
+            messages(&entries),
+            [pair("3", "second"), pair("4", "third")]
+        );
+        assert_eq!(entries[0].get("SYSLOG_IDENTIFIER"), Some(&b"a name"[..]));
+        for other in ["", "socket", "stream", "stream 9 1 x", "stream x 1 x"] {
+            assert!(Text::resumed(other).is_none(), "{other:?}");
         }
     }
 

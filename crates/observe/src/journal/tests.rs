@@ -36,7 +36,7 @@ impl Owners for Everybody {
 struct Bed {
     folder: TempDir,
     logs: Logs,
-    _journal: Journal,
+    journal: Journal,
 }
 
 async fn bed(limit: RateLimit) -> Bed {
@@ -46,22 +46,75 @@ async fn bed(limit: RateLimit) -> Bed {
     Bed {
         folder,
         logs,
-        _journal: journal,
+        journal,
     }
 }
 
 async fn start(folder: &Path, logs: &Logs, limit: RateLimit) -> Journal {
-    let config = JournalConfig {
+    start_keeping(config(folder, limit), logs, Arc::new(Shelf::default())).await
+}
+
+fn config(folder: &Path, limit: RateLimit) -> JournalConfig {
+    JournalConfig {
         folder: folder.join("journal"),
         link: Some(folder.join("log")),
         kernel: None,
         max_bytes: 1 << 24,
         limit,
         boot_id: "b".repeat(32),
-    };
-    Journal::start(config, logs, Arc::new(Everybody))
+    }
+}
+
+async fn start_keeping(config: JournalConfig, logs: &Logs, shelf: Arc<Shelf>) -> Journal {
+    Journal::start(config, logs, Arc::new(Everybody), shelf)
         .await
         .unwrap()
+}
+
+/// Keeps descriptors as node-init does.
+#[derive(Default)]
+struct Shelf {
+    all: std::sync::Mutex<Vec<Kept>>,
+    last: std::sync::atomic::AtomicU64,
+}
+
+impl Shelf {
+    fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self
+            .all
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|it| it.name.clone())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+impl Keeper for Shelf {
+    fn keep<'a>(&'a self, name: &'a str, fd: OwnedFd) -> BoxFuture<'a, Result<u64, Error>> {
+        let number = self.last.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let name = name.to_owned();
+        self.all.lock().unwrap().push(Kept { number, name, fd });
+        Box::pin(async move { Ok(number) })
+    }
+
+    fn forget(&self, number: u64) -> BoxFuture<'_, ()> {
+        self.all.lock().unwrap().retain(|it| it.number != number);
+        Box::pin(async {})
+    }
+
+    fn left(&self) -> BoxFuture<'_, Result<Vec<Kept>, Error>> {
+        let all = self.all.lock().unwrap();
+        let copy = |it: &Kept| Kept {
+            number: it.number,
+            name: it.name.clone(),
+            fd: it.fd.try_clone().unwrap(),
+        };
+        let left = all.iter().map(copy).collect();
+        Box::pin(async move { Ok(left) })
+    }
 }
 
 impl Bed {
@@ -354,4 +407,129 @@ async fn rsyslog_gets_what_comes_and_is_never_waited_for() {
     let mut buffer = [0; 100];
     let length = rsyslog.recv(&mut buffer).unwrap();
     assert_eq!(&buffer[..length], b"<30>a: 0");
+}
+
+/// `journalctl --sync`: what was sent before is there, without a wait of the test's own, and though
+/// another one sends without end.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_sent_before_is_stored_when_that_is_waited_for() {
+    let limit = RateLimit {
+        burst: u32::MAX,
+        bytes: u64::MAX,
+        ..RateLimit::default()
+    };
+    let bed = bed(limit).await;
+    let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let (flood, ended) = (bed.native(), stop.clone());
+    let flood = std::thread::spawn(move || {
+        while !ended.load(std::sync::atomic::Ordering::Relaxed) {
+            flood.send(b"MESSAGE=flood\n").unwrap();
+        }
+    });
+    for round in 0..5 {
+        let mut stream = UnixStream::connect(bed.socket("stdout")).unwrap();
+        write!(stream, "web\n\n6\n0\n0\n0\n0\nstream {round}\n").unwrap();
+        let native = bed.native();
+        native
+            .send(format!("MESSAGE=native {round}\n").as_bytes())
+            .unwrap();
+        let syslog = UnixDatagram::unbound().unwrap();
+        let line = format!("<11>web[5]: syslog {round}");
+        syslog
+            .send_to(line.as_bytes(), bed.folder.path().join("log"))
+            .unwrap();
+        bed.journal.inbox().is_taken().await;
+        bed.logs.settle(Tenant::system()).await.unwrap();
+        let told = messages(&bed.entries(JournalQuery::default()).await);
+        for kind in ["stream", "native", "syslog"] {
+            let wanted = format!("{kind} {round}");
+            assert!(told.contains(&wanted), "no {wanted} among {}", told.len());
+        }
+    }
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    flood.join().unwrap();
+}
+
+/// What was sent while there was no daemon is there with the next one, and a connection goes on.
+#[tokio::test]
+async fn sockets_connections_and_what_was_on_its_way_outlive_the_daemon() {
+    let folder = tempfile::tempdir().unwrap();
+    let shelf = Arc::new(Shelf::default());
+    let open = || Logs::start(&folder.path().join("logs"), LogsConfig::default()).unwrap();
+    let begin = async |logs: &Logs| {
+        let config = config(folder.path(), RateLimit::default());
+        start_keeping(config, logs, shelf.clone()).await
+    };
+    let native = || {
+        let socket = UnixDatagram::unbound().unwrap();
+        let path = folder.path().join("journal/socket");
+        socket.connect(path).unwrap();
+        socket
+    };
+    let logs = open();
+    let journal = begin(&logs).await;
+    let mut stream = UnixStream::connect(folder.path().join("journal/stdout")).unwrap();
+    write!(stream, "web\n\n3\n0\n0\n0\n0\nbefore\n").unwrap();
+    let socket = native();
+    socket.send(b"MESSAGE=first\n").unwrap();
+    journal.inbox().is_taken().await;
+    // The daemon's end: its threads, the mover among them, are gone without another word.
+    let inbox = journal.inbox();
+    drop(journal);
+    inbox.asks.closed().await;
+    logs.stop().await.unwrap();
+    drop(logs);
+    assert_eq!(shelf.names().len(), 6, "{:?}", shelf.names());
+    // A frame that was cut off by that end.
+    let pipe = shelf.left().await.unwrap().into_iter();
+    let pipe = pipe
+        .into_iter()
+        .find(|it| it.name.contains("write end"))
+        .unwrap();
+    rustix::io::write(&pipe.fd, b"torn").unwrap();
+    drop(pipe);
+    socket.send(b"MESSAGE=meanwhile\n").unwrap();
+    native().send(b"MESSAGE=by another\n").unwrap();
+    writeln!(stream, "a line").unwrap();
+    let logs = open();
+    let journal = begin(&logs).await;
+    writeln!(stream, "after").unwrap();
+    journal.inbox().is_taken().await;
+    logs.settle(Tenant::system()).await.unwrap();
+    let mut items = read(&logs, JournalQuery::default()).await.unwrap();
+    let mut entries = Vec::new();
+    while let Some(item) = items.next().await {
+        entries.push(item.unwrap().0);
+    }
+    let mut told = messages(&entries);
+    told.sort();
+    let all = [
+        "a line",
+        "after",
+        "before",
+        "by another",
+        "first",
+        "meanwhile",
+    ];
+    assert_eq!(told, all);
+    let line = entries
+        .iter()
+        .find(|it| text(it, "MESSAGE") == "after")
+        .unwrap();
+    assert_eq!(text(line, "PRIORITY"), "3");
+    assert_eq!(text(line, "SYSLOG_IDENTIFIER"), "web");
+    // One that ends is kept no longer.
+    drop(stream);
+    let deadline = Instant::now() + PATIENCE;
+    while shelf.names().len() > 5 {
+        assert!(Instant::now() < deadline, "{:?}", shelf.names());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    // Where the file is gone, another socket takes the place of the one that leads nowhere.
+    drop(journal);
+    std::fs::remove_file(folder.path().join("journal/socket")).unwrap();
+    let journal = begin(&logs).await;
+    native().send(b"MESSAGE=anew\n").unwrap();
+    journal.inbox().is_taken().await;
+    assert_eq!(shelf.names().len(), 5, "{:?}", shelf.names());
 }

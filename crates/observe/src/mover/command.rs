@@ -6,12 +6,12 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, Weak};
 
 use model::error::{Error, Reason};
-use model::name::Uid;
+use model::name::{Tenant, Uid};
 use model::observe::Stream;
 use rustix::io::Errno;
 use tokio::sync::{mpsc, oneshot};
 
-use super::log::{Batch, Log};
+use super::log::{Batch, Log, Now};
 use super::source::Source;
 use super::{Mover, failure, now, report};
 use crate::config::{LogsConfig, RetentionLimits};
@@ -36,6 +36,8 @@ pub(crate) enum Command {
     Attach { what: Attach, reply: Reply<()> },
     /// It has no writer any more: take what is left, mark the end, close.
     Drain { uid: Uid, reply: Reply<Drained> },
+    /// Take what this tenant's workloads have printed so far, and answer when it is on the disk.
+    Settle { tenant: Tenant, reply: Reply<()> },
     /// Begin another segment, so that retention can take the one that is written.
     Rotate { key: LogKey },
     /// Use these settings for what comes.
@@ -207,6 +209,7 @@ impl Mover {
         match command {
             Command::Attach { what, reply } => drop(reply.send(self.attach(what))),
             Command::Drain { uid, reply } => drop(reply.send(self.drain(uid))),
+            Command::Settle { tenant, reply } => self.settle(&tenant, reply),
             Command::Rotate { key } => self.rotate(&key),
             Command::Configure(config) => self.with.config = *config,
             Command::Stop { reply } => {
@@ -282,19 +285,7 @@ impl Mover {
         };
         let tokens = log.tokens.clone();
         for source in tokens.iter().filter_map(|t| self.sources.get(t)) {
-            // What is there now, and no more: a stranger who was handed the pipe can't hold this
-            // up.
-            let mut left = source.available().unwrap_or(0);
-            while left > 0 {
-                let Batch { taken, refused, .. } = log
-                    .take(source, left, now, &mut self.buffer)
-                    .unwrap_or_default();
-                refused.into_iter().for_each(|e| report(&source.key, e));
-                if taken == 0 {
-                    break;
-                }
-                left = left.saturating_sub(taken);
-            }
+            take_what_is_there(log, source, now, &mut self.buffer);
         }
         let end = log.end(now);
         self.with.syncer.sync(log.unsynced());
@@ -309,6 +300,26 @@ impl Mover {
             end_offset: end.offset,
             unrecorded_bytes: end.unwritten,
         })
+    }
+
+    fn settle(&mut self, tenant: &Tenant, reply: Reply<()>) {
+        let now = now();
+        let mut files = Vec::new();
+        for (uid, log) in &mut self.logs {
+            let tokens = log.tokens.clone();
+            let mut sources = tokens.iter().filter_map(|t| self.sources.get(t)).peekable();
+            if sources.peek().is_none_or(|it| it.key.tenant != *tenant) {
+                continue;
+            }
+            let taken: u64 = sources
+                .map(|source| take_what_is_there(log, source, now, &mut self.buffer))
+                .sum();
+            if taken > 0 {
+                self.with.registry.announce(uid, log.stored());
+            }
+            files.extend(log.unsynced());
+        }
+        self.with.syncer.sync_and_tell(files, reply);
     }
 
     /// [`Mover::drain`] of a log that nothing was ever printed to, which takes no disk; `None` of
@@ -337,4 +348,21 @@ impl Mover {
         let tokens = log.map_or_else(Vec::new, |log| std::mem::take(&mut log.tokens));
         tokens.into_iter().for_each(|token| self.unwatch(token));
     }
+}
+
+/// Takes what is in a pipe now, and no more: a stranger who was handed it can't hold this up. How
+/// many bytes it were.
+fn take_what_is_there(log: &mut Log, source: &Source, now: Now, buffer: &mut [u8]) -> u64 {
+    let there = source.available().unwrap_or(0);
+    let mut left = there;
+    while left > 0 {
+        let batch = log.take(source, left, now, buffer);
+        let Batch { taken, refused, .. } = batch.unwrap_or_default();
+        refused.into_iter().for_each(|e| report(&source.key, e));
+        if taken == 0 {
+            break;
+        }
+        left = left.saturating_sub(taken);
+    }
+    there - left
 }

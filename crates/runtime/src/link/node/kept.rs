@@ -43,8 +43,7 @@ impl Asked {
         self.keeping.insert(request, reply);
     }
 
-    /// A listing begins; one that goes on ends without an answer, and the caller that waits for it
-    /// is told by that.
+    /// A listing begins. One that goes on has been given up by its caller.
     pub(super) fn list(&mut self, request: u64, reply: oneshot::Sender<Vec<KeptDescriptor>>) {
         self.listing = Some((request, Vec::new(), reply));
     }
@@ -132,8 +131,9 @@ impl NodeInit {
     /// All that earlier daemons and this one have left with node-init. It keeps them.
     ///
     /// # Errors
-    /// `INTERNAL`: node-init is gone, or another listing began meanwhile.
+    /// `INTERNAL`: node-init is gone.
     pub async fn kept_descriptors(&self) -> Result<Vec<KeptDescriptor>, Error> {
+        let _one_at_a_time = self.listing.lock().await;
         let (reply, answer) = oneshot::channel();
         let command = Command::Kept(reply);
         self.commands.send(command).await.map_err(|_| gone())?;

@@ -12,6 +12,7 @@ mod kept;
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use init::protocol::{
@@ -19,7 +20,7 @@ use init::protocol::{
     Welcome,
 };
 pub use init::protocol::{FIRST_PART, longer_by};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Mutex, mpsc, oneshot, watch};
 use tokio::time::timeout;
 
 use super::{Conversation, HANDSHAKE, Link, LinkError, Received, fds};
@@ -43,6 +44,8 @@ impl Conversation for ToNode {
 pub struct NodeInit {
     commands: mpsc::Sender<Command>,
     state: watch::Receiver<InitState>,
+    /// Held by who asks for all that is kept: a second question would end the first one's answer.
+    listing: Arc<Mutex<()>>,
 }
 
 /// What node-init is doing.
@@ -141,7 +144,12 @@ impl NodeInit {
         let (commands, inbox) = mpsc::channel(QUEUE);
         let (publish, state) = watch::channel(InitState::Serving);
         tokio::spawn(Connection::new(link, publish).run(inbox));
-        Ok((Self { commands, state }, welcome))
+        let node = Self {
+            commands,
+            state,
+            listing: Arc::default(),
+        };
+        Ok((node, welcome))
     }
 
     /// The daemon answers now.
