@@ -95,6 +95,10 @@ pub(crate) const CHAPTER: Chapter = Chapter {
             tell: daemon_dies,
         },
         Story {
+            name: "what is logged while there is no daemon is in the journal of the next one",
+            tell: logged_meanwhile,
+        },
+        Story {
             name: "units that end in their order are left on the disk",
             tell: leaves_a_trace,
         },
@@ -105,7 +109,7 @@ pub(crate) const CHAPTER: Chapter = Chapter {
 /// How long a boot may take on a busy machine.
 const UP: Duration = Duration::from_secs(500);
 
-fn comes_up(node: &mut Node) -> Result<()> {
+pub(crate) fn comes_up(node: &mut Node) -> Result<()> {
     let up = "until systemctl is-active -q graphical.target; do sleep 0.5; done; \
         cut -d' ' -f1 /proc/uptime";
     let finished = node.start(up)?.finish_within(UP);
@@ -356,6 +360,22 @@ fn daemon_dies(node: &mut Node) -> Result<()> {
     let failed = node.sh("systemctl list-units --failed --no-legend --plain")?;
     ensure!(failed.trim().is_empty(), "these failed: {failed}");
     node.sh("curl -sf http://127.0.0.1/ >/dev/null").map(drop)
+}
+
+/// By a datagram, and by a connection that a program has had from before.
+fn logged_meanwhile(node: &mut Node) -> Result<()> {
+    node.sh(&format!(
+        "systemd-cat -t story-stream sh -c \
+         'echo before; until test -e /run/story-goes-on; do sleep 0.1; done; echo after' & \
+         until journalctl -q -t story-stream -o cat | grep -qx before; do sleep 0.1; done; \
+         pkill -KILL -f '[s]erve .*--init-fd'; logger -t story-meanwhile told; \
+         touch /run/story-goes-on; wait $!; {SERVING}; journalctl --sync"
+    ))?;
+    let told = node.sh("journalctl -q -t story-meanwhile -t story-stream -o cat")?;
+    let mut lines: Vec<&str> = told.lines().collect();
+    lines.sort_unstable();
+    ensure!(lines == ["after", "before", "told"], "told is {told}");
+    Ok(())
 }
 
 /// Whether [`leaves_a_trace`] was told: without it there is no end to look for.

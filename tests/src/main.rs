@@ -13,6 +13,7 @@ mod daemon;
 mod debian;
 mod executables;
 mod guide;
+mod hostile;
 mod image;
 mod labels;
 mod language;
@@ -53,6 +54,7 @@ const CHAPTERS: &[&Chapter] = &[
     &boot::CHAPTER,
     &debian::CHAPTER,
     &servers::CHAPTER,
+    &hostile::CHAPTER,
     &tenants::CHAPTER,
     &executables::CHAPTER,
     &cells::CHAPTER,

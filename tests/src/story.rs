@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::Value;
+use testkit::how_much;
 use testkit::node::{Bed, Node, Options};
 
 /// How long a story may take: many times what the longest takes on a busy machine. Past it the
@@ -127,7 +128,7 @@ impl Tally {
 
 /// Tells one story within its bound.
 fn told(node: &mut Node, story: &Story) -> Result<()> {
-    let watchdog = node.watch(LIMIT);
+    let watchdog = node.watch(how_much(LIMIT, 100 * LIMIT));
     // An assertion that fails in a story ends that story, not the rest.
     let told = catch_unwind(AssertUnwindSafe(|| (story.tell)(node)));
     let told = told.unwrap_or_else(|_| Err(anyhow!("an assertion failed (see above)")));

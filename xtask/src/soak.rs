@@ -117,6 +117,20 @@ const SEARCHES: &[Search] = &[
     },
 ];
 
+/// Searches that are stories on booted nodes: name, chapter, and what is done.
+const CHAPTERS: [(&str, &str, &str); 2] = [
+    (
+        "deb",
+        "package",
+        "apt installs, upgrades and removes the package",
+    ),
+    (
+        "power",
+        "hostile",
+        "the power is cut at 200 moments, and units mean harm",
+    ),
+];
+
 /// The crates with properties, and where these are: in the crate itself, or in one of these tests.
 /// The other tests are no searches, or searches of their own, as is the kill in `observe`.
 const PROPERTIES: &[&str] = &[
@@ -223,7 +237,7 @@ impl Target {
   ./x soak fuzz --minutes 60 --target program    one of them
 
 Searches: faults, deaths, containers, network, kills, names, cycles, mover, layers, oracle, scores,
-properties, deb, fuzz. A search that draws its moments prints a seed; AURAE_TEST_SEED=N draws the
+properties, deb, power, fuzz. A search that draws its moments prints a seed; AURAE_TEST_SEED=N draws the
 same ones again.")]
 pub(crate) struct Soak {
     /// Only the searches whose name holds this
@@ -252,7 +266,7 @@ pub(crate) fn run(soak: &Soak) -> Result<ExitCode> {
             .arg("test")
             .args(search.arguments);
         cargo
-            .env("AURAE_SOAK", "1")
+            .env(test::SOAK, "1")
             .env("AURAE_ORACLE", search.questions())
             .env("PROPTEST_CASES", CASES)
             .env("PROPTEST_MAX_GLOBAL_REJECTS", TURNED_DOWN);
@@ -260,11 +274,13 @@ pub(crate) fn run(soak: &Soak) -> Result<ExitCode> {
             failed.push(search.name);
         }
     }
-    if "deb".contains(&soak.filter) {
-        ran += 1;
-        println!("soak: deb: apt installs, upgrades and removes the package");
-        if test::run(&test::Test::chapter("package"))? != ExitCode::SUCCESS {
-            failed.push("deb");
+    for (name, chapter, what) in CHAPTERS {
+        if name.contains(&soak.filter) {
+            ran += 1;
+            println!("soak: {name}: {what}");
+            if test::run(&test::Test::soaked(chapter))? != ExitCode::SUCCESS {
+                failed.push(name);
+            }
         }
     }
     if "fuzz".contains(&soak.filter) {

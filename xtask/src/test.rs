@@ -24,13 +24,18 @@ pub(crate) struct Test {
     /// Only the stories whose `chapter: story` holds this
     #[arg(requires = "stories")]
     filter: Option<String>,
+    /// Searches in full: `./x soak`'s
+    #[arg(skip)]
+    is_soak: bool,
 }
 
 impl Test {
-    pub(crate) fn chapter(name: &str) -> Self {
+    /// A chapter's stories, with their searches in full.
+    pub(crate) fn soaked(chapter: &str) -> Self {
         Self {
             stories: true,
-            filter: Some(format!("{name}:")),
+            filter: Some(format!("{chapter}:")),
+            is_soak: true,
         }
     }
 
@@ -38,9 +43,13 @@ impl Test {
         Self {
             stories: false,
             filter: None,
+            is_soak: false,
         }
     }
 }
+
+/// What `testkit::how_much` asks for.
+pub(crate) const SOAK: &str = "AURAE_SOAK";
 
 /// Runs the command.
 pub(crate) fn run(test: &Test) -> Result<ExitCode> {
@@ -48,8 +57,11 @@ pub(crate) fn run(test: &Test) -> Result<ExitCode> {
         return everything();
     }
     let binaries = build::binaries(build::Profile::Dev)?;
-    let status = stories(&binaries)?.args(&test.filter).status()?;
-    Ok(exit(status))
+    let mut stories = stories(&binaries)?;
+    if test.is_soak {
+        stories.env(SOAK, "1");
+    }
+    Ok(exit(stories.args(&test.filter).status()?))
 }
 
 /// Stories wait for a third of their time and tests of the API for nearly all of it, so they go on

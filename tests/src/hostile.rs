@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stories of a Debian disk whose services, files and power mean harm. The machine comes up, says
+//! what is wrong, serves the others meanwhile, and loses nothing that it has acknowledged.
+
+use std::collections::BTreeSet;
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, ensure};
+use testkit::how_much;
+use testkit::node::{Node, Options};
+
+use crate::debian::{SERVING, comes_up};
+use crate::story::{Chapter, Story, powered_off};
+
+pub(crate) const CHAPTER: Chapter = Chapter {
+    name: "hostile",
+    options: || Options {
+        services: true,
+        units: true,
+        reboots: true,
+        append: "init=/usr/sbin/auraed".into(),
+        off: "exec poweroff".into(),
+        ..Options::default()
+    },
+    stories: &[
+        Story {
+            name: "a Debian disk comes up",
+            tell: comes_up,
+        },
+        Story {
+            name: "a fork bomb takes its own unit's tasks alone",
+            tell: fork_bomb,
+        },
+        Story {
+            name: "a unit that floods its log takes no line of another's",
+            tell: flood,
+        },
+        Story {
+            name: "a unit that ignores its stop signal is killed after its time, and has failed",
+            tell: deaf,
+        },
+        Story {
+            name: "a thousand units start and stop",
+            tell: thousand,
+        },
+        Story {
+            name: "a clock that jumps ends nothing, and a timer elapses once",
+            tell: clock,
+        },
+        Story {
+            name: "on a full disk services serve and are started again",
+            tell: full_disk,
+        },
+        Story {
+            name: "a power cut loses nothing that was acknowledged, and a cycle is named and broken",
+            tell: power,
+        },
+        Story {
+            name: "a disk that is missing leads to emergency.target, and its repair out of it",
+            tell: missing_disk,
+        },
+    ],
+    at_the_end: powered_off,
+};
+
+/// How long the machine may take for much work at once, when it is busy.
+const LONG: Duration = Duration::from_secs(500);
+
+/// Writes a unit's file. Its text is between single quotes.
+fn file(unit: &str, text: &str) -> String {
+    let text = text.replace('\n', "\\n");
+    format!("printf '{text}' > /etc/systemd/system/{unit}; ")
+}
+
+/// What each of these stories finds served while it goes on: a page, and a program that starts.
+const OTHERS: &str = "curl -sf -m 30 http://127.0.0.1/ >/dev/null && systemd-run -q --wait true";
+
+/// Runs a script that takes long.
+fn long(node: &Node, script: &str) -> Result<String> {
+    let finished = node.start(script)?.finish_within(LONG)?;
+    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    ensure!(
+        finished.status == 0,
+        "on the node: {script}\nended with {}\n{}{}",
+        finished.status,
+        said(&finished.out),
+        said(&finished.err)
+    );
+    Ok(said(&finished.out))
+}
+
+fn fork_bomb(node: &mut Node) -> Result<()> {
+    node.sh(&format!(
+        "{}systemctl daemon-reload && systemctl start bomb",
+        file(
+            "bomb.service",
+            "[Service]\nTasksMax=200\nExecStart=/bin/sh -c \"f() { f & f; }; f\"\n"
+        )
+    ))?;
+    let refused = "until grep -q '^max [1-9]' \
+        /sys/fs/cgroup/$(systemctl show -p ControlGroup --value bomb)/pids.events; \
+        do systemctl is-active -q bomb || exit 1; sleep 0.1; done";
+    node.sh(refused)?;
+    node.sh(OTHERS)?;
+    node.sh("systemctl stop bomb; ! pgrep -f 'f() { f' ")
+        .map(drop)
+}
+
+/// So many lines are told by who floods nothing.
+const LINES: usize = 200;
+
+fn flood(node: &mut Node) -> Result<()> {
+    node.sh(&format!(
+        "{}{}systemctl daemon-reload && systemctl start flood",
+        file("flood.service", "[Service]\nExecStart=/usr/bin/yes flood\n"),
+        file(
+            "calm.service",
+            &format!(
+                "[Service]\nType=oneshot\n\
+                 ExecStart=/bin/sh -c \"for i in $(seq {LINES}); do echo calm-$i; done\"\n"
+            )
+        )
+    ))?;
+    node.sh("systemctl start calm")?;
+    let told = node.sh("journalctl -q --sync; journalctl -q -u calm -o cat | grep -c ^calm-")?;
+    ensure!(told.trim() == LINES.to_string(), "{told} of {LINES} lines");
+    node.sh(
+        "logger -t story beside-the-flood && journalctl -q --sync && \
+         journalctl -q -t story -o cat | grep -qx beside-the-flood",
+    )?;
+    node.sh(OTHERS)?;
+    node.sh("systemctl stop flood").map(drop)
+}
+
+fn deaf(node: &mut Node) -> Result<()> {
+    let unit = "[Service]\nTimeoutStopSec=2\n\
+        ExecStart=/bin/sh -c \"trap : TERM; while :; do sleep 1; done\"\n";
+    node.sh(&format!(
+        "{}systemctl daemon-reload && systemctl start deaf",
+        file("deaf.service", unit)
+    ))?;
+    let pid = node.sh("systemctl show -p MainPID --value deaf")?;
+    let result = node.sh("systemctl stop deaf; systemctl show -p Result --value deaf")?;
+    ensure!(result.trim() == "timeout", "its result is {result}");
+    node.sh(&format!("! kill -0 {} 2>/dev/null", pid.trim()))?;
+    // It is there when the machine goes down, too.
+    node.sh("systemctl reset-failed deaf && systemctl start deaf")
+        .map(drop)
+}
+
+/// So many units there are at once.
+const THOUSAND: usize = 1000;
+
+fn thousand(node: &mut Node) -> Result<()> {
+    let took = long(
+        node,
+        &format!(
+            "set -e; cd /run/systemd/system; mkdir many.target.wants; \
+             printf '[Unit]\\nDescription=Many\\n' > many.target; \
+             for i in $(seq {THOUSAND}); do \
+             printf '[Service]\\nExecStart=/bin/sleep 100000\\n' > many-$i.service; \
+             ln -s ../many-$i.service many.target.wants/; done; \
+             systemctl daemon-reload; begun=$(cut -d. -f1 /proc/uptime); \
+             systemctl start many.target; \
+             until test $(systemctl list-units 'many-*.service' --state=active --plain \
+             --no-legend | wc -l) = {THOUSAND}; do sleep 0.5; done; \
+             echo $(($(cut -d. -f1 /proc/uptime) - begun))"
+        ),
+    )?;
+    println!(
+        "        {THOUSAND} units are active after {} s",
+        took.trim()
+    );
+    node.sh(OTHERS)?;
+    let killed = "pkill -KILL -f '[s]erve .*--init-fd'";
+    let running = format!("test $(pgrep -cxf '/bin/sleep 100000') = {THOUSAND}");
+    long(node, &format!("{killed}; {SERVING}; {running}"))?;
+    long(
+        node,
+        "set -e; systemctl stop 'many-*.service' many.target; \
+         ! pgrep -xf '/bin/sleep 100000'; \
+         rm -r /run/systemd/system/many*; systemctl daemon-reload",
+    )?;
+    let failed = node.sh("systemctl list-units --failed --no-legend --plain")?;
+    ensure!(failed.trim().is_empty(), "these failed: {failed}");
+    Ok(())
+}
+
+/// The main processes of services that have nothing to do with the clock.
+const MAIN: &str = "for unit in ssh nginx cron rsyslog dbus; do \
+    systemctl show -p MainPID --value $unit; done";
+
+fn clock(node: &mut Node) -> Result<()> {
+    let before = node.sh(MAIN)?;
+    // chrony would put the clock right.
+    node.sh(&format!(
+        "{}{}systemctl stop chrony; systemctl daemon-reload && systemctl start jump.timer",
+        file(
+            "jump.timer",
+            "[Timer]\nAccuracySec=1us\nOnCalendar=*-*-* 03:00:00\n"
+        ),
+        file(
+            "jump.service",
+            "[Service]\nType=oneshot\nExecStart=/bin/sh -c \"echo once >> /run/jumped\"\n"
+        )
+    ))?;
+    node.sh("date -s \"$(date -d tomorrow +%F) 02:59:58\" >/dev/null; \
+         until test -e /run/jumped; do sleep 0.1; done")?;
+    // Back to the first year that a board without a battery may say, and a daemon that begins then.
+    node.sh(&format!(
+        "date -s 1980-01-06 >/dev/null; logger -t story of-another-time; \
+         pkill -KILL -f '[s]erve .*--init-fd'; {SERVING}; \
+         systemd-run -q --on-active=1 touch /run/after-the-jump; \
+         until test -e /run/after-the-jump; do sleep 0.1; done"
+    ))?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
+    node.sh(&format!("date -s @{now} >/dev/null; {SERVING}"))?;
+    node.sh(
+        "journalctl -q --sync; journalctl -q -b -t story -o cat | grep -qx of-another-time; \
+         test $(wc -l < /run/jumped) = 1; systemctl stop jump.timer; systemctl start chrony",
+    )?;
+    let after = node.sh(MAIN)?;
+    ensure!(before == after, "before:\n{before}\nafter:\n{after}");
+    Ok(())
+}
+
+fn full_disk(node: &mut Node) -> Result<()> {
+    node.sh(&format!(
+        "{}systemctl daemon-reload && systemctl start again",
+        file(
+            "again.service",
+            "[Service]\nExecStart=/bin/sleep 100000\nRestart=always\nRestartSec=100ms\n"
+        )
+    ))?;
+    long(
+        node,
+        "dd if=/dev/zero of=/full bs=1M 2>/dev/null; dd if=/dev/zero of=/fuller bs=1k 2>/dev/null; \
+         sync; ! echo a word > /not-written",
+    )?;
+    let again = "pid=$(systemctl show -p MainPID --value again); kill -KILL $pid; \
+        until new=$(systemctl show -p MainPID --value again) && test \"$new\" != 0 && \
+        test \"$new\" != \"$pid\"; do sleep 0.1; done";
+    node.sh(again)?;
+    node.sh("systemctl restart ssh nginx && systemctl is-active ssh nginx")?;
+    node.sh(OTHERS)?;
+    node.sh(&format!("pkill -KILL -f '[s]erve .*--init-fd'; {SERVING}"))?;
+    node.sh(again)?;
+    node.sh(OTHERS)?;
+    node.sh("rm -f /full /fuller /not-written; systemctl stop again")?;
+    node.sh(
+        "until aurae schedule now --name room -- /bin/true >/dev/null 2>&1; do sleep 0.2; done; \
+         aurae schedule rm room",
+    )?;
+    let failed = node.sh("systemctl list-units --failed --no-legend --plain")?;
+    ensure!(failed.trim().is_empty(), "these failed: {failed}");
+    Ok(())
+}
+
+/// Three units of which each is to come after another.
+fn cycle() -> String {
+    let unit = |own: &str, other: &str| {
+        let text = format!(
+            "[Unit]\nAfter={other}.service\n[Service]\nType=oneshot\nRemainAfterExit=yes\n\
+             ExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n"
+        );
+        file(&format!("{own}.service"), &text)
+    };
+    let (one, two, three) = ("circle-a", "circle-b", "circle-c");
+    let files = [unit(one, two), unit(two, three), unit(three, one)].concat();
+    format!("{files}systemctl -q enable circle-a circle-b circle-c; ")
+}
+
+/// Prints the name of what was acknowledged, as soon as it is.
+const ACKNOWLEDGED: &str = "n=0; while :; do n=$((n+1)); \
+    aurae schedule at 2099-01-01T00:00:00Z --name $ROUND-$n -- /bin/true >/dev/null \
+    && echo wish $ROUND-$n; \
+    systemctl -q enable kept@$ROUND-$n && echo link $ROUND-$n; done";
+
+/// Moments in milliseconds after the machine serves, from a seed that a failure can be told by.
+fn moments() -> impl Iterator<Item = u64> {
+    let seed = std::env::var("AURAE_TEST_SEED").ok();
+    let seed = seed.and_then(|it| it.parse().ok());
+    let mut state: u64 = seed.unwrap_or_else(|| std::process::id().into());
+    println!("        AURAE_TEST_SEED={state}");
+    // Knuth's linear congruential generator (MMIX); its upper bits are the good ones.
+    std::iter::repeat_with(move || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % 8_000
+    })
+}
+
+/// Cuts the power while wishes and links are acknowledged; those are returned.
+fn cut(node: &mut Node, round: usize, moment: Duration) -> Result<BTreeSet<String>> {
+    let running = node.start(&format!("ROUND=cut{round}; {ACKNOWLEDGED}"))?;
+    thread::sleep(moment);
+    node.monitor("system_reset")?;
+    let (mut said, mut wrong) = (Vec::new(), Vec::new());
+    let ended = running.stream(&mut said, &mut wrong);
+    ensure!(ended.is_err(), "the power wasn't cut: {ended:?}");
+    let said = String::from_utf8_lossy(&said);
+    // A last line without its end was on its way.
+    let whole = said.rsplit_once('\n').map_or("", |(whole, _)| whole);
+    Ok(whole.lines().map(str::to_owned).collect())
+}
+
+fn power(node: &mut Node) -> Result<()> {
+    node.sh(&format!(
+        "{}{}systemctl daemon-reload; sync",
+        file(
+            "kept@.service",
+            "[Service]\nType=oneshot\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n"
+        ),
+        cycle()
+    ))?;
+    let mut acknowledged = BTreeSet::new();
+    for (round, moment) in moments().take(how_much(1, 200)).enumerate() {
+        acknowledged.extend(cut(node, round, Duration::from_millis(moment))?);
+        node.comes_back()?;
+        node.sh(SERVING)?;
+        let kept = node.sh("aurae schedule ls -o name | sed 's/^/wish /'; \
+             ls /etc/systemd/system/multi-user.target.wants | \
+             sed -n 's/^kept@\\(.*\\).service$/link \\1/p'")?;
+        let kept: BTreeSet<&str> = kept.lines().collect();
+        let lost: Vec<&String> = acknowledged
+            .iter()
+            .filter(|it| !kept.contains(it.as_str()))
+            .collect();
+        ensure!(lost.is_empty(), "lost after {moment} ms: {lost:?}");
+    }
+    println!("        {} were acknowledged", acknowledged.len());
+    comes_up(node)?;
+    named_cycle(node)
+}
+
+/// One of the three didn't start, and the words for it are there.
+fn named_cycle(node: &Node) -> Result<()> {
+    let told =
+        node.sh("journalctl -q --sync; journalctl -q -b --no-pager | grep 'wait for each other'")?;
+    let names = ["circle-a", "circle-b", "circle-c"];
+    ensure!(
+        names.iter().all(|name| told.contains(name)) && told.contains("was deleted"),
+        "{told}"
+    );
+    let up = node.sh("systemctl is-active circle-a circle-b circle-c || true")?;
+    ensure!(
+        up.lines().filter(|it| *it == "active").count() == 2,
+        "of the three: {up}"
+    );
+    node.sh("systemctl -q disable circle-a circle-b circle-c")
+        .map(drop)
+}
+
+fn missing_disk(node: &mut Node) -> Result<()> {
+    node.sh(
+        "echo 'LABEL=gone /srv/gone ext4 defaults,x-systemd.device-timeout=3s 0 2' >> /etc/fstab",
+    )?;
+    let mark = node.console().len();
+    let _cut_off = node.start("exec systemctl reboot")?;
+    node.comes_back()?;
+    let emergency = "until systemctl is-active -q emergency.target; do sleep 0.5; done; \
+        systemctl is-active emergency.service";
+    long(node, emergency)?;
+    let failed = node.sh("systemctl list-units --failed --no-legend --plain --all; \
+        systemctl status srv-gone.mount || true")?;
+    ensure!(failed.contains("srv-gone.mount"), "{failed}");
+    let console = node.console();
+    let shown = console.get(mark..).unwrap_or_default();
+    ensure!(
+        shown.contains("srv-gone.mount") || shown.contains("/srv/gone"),
+        "the console doesn't say what is missing:\n{shown}"
+    );
+    let up = node.sh("systemctl is-active ssh || true")?;
+    ensure!(up.trim() != "active", "ssh is {up}");
+    node.sh("sed -i /LABEL=gone/d /etc/fstab && systemctl daemon-reload")?;
+    let _goes_on = node.start("exec systemctl default")?;
+    comes_up(node).context("after the repair")
+}
