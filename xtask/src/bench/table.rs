@@ -23,6 +23,16 @@ pub(super) struct Row {
     pub(super) error: Option<String>,
 }
 
+/// What is kept of an error: of one with a long command, what was said last.
+fn brief(error: &str) -> String {
+    const LONGEST: usize = 300;
+    let last = error.lines().rfind(|line| !line.trim().is_empty());
+    match last {
+        Some(last) if error.len() > LONGEST => last.to_owned(),
+        _ => error.to_owned(),
+    }
+}
+
 impl Row {
     /// A figure of ours, with a goal.
     pub(super) fn alone(row: &str, place: &str, unit: &str, ours: f64, goal: &str) -> Self {
@@ -58,7 +68,7 @@ impl Row {
         Self {
             ours: None,
             met: None,
-            error: Some(format!("{error:#}")),
+            error: Some(brief(&format!("{error:#}"))),
             ..Self::alone(row, place, "", 0.0, "")
         }
     }

@@ -96,9 +96,9 @@ impl Arena {
         let mut taken = Taken::default();
         for line in output.lines() {
             let (name, nanoseconds) = line.split_once(' ').context("a line of the turns")?;
-            let nanoseconds: u32 = nanoseconds.parse().context("a time of the turns")?;
+            let nanoseconds: f64 = nanoseconds.parse().context("a time of the turns")?;
             let times = taken.times.entry(name.to_owned()).or_default();
-            times.push(f64::from(nanoseconds) / 1e6);
+            times.push(nanoseconds / 1e6);
         }
         for one in contenders {
             if taken.times.get(one.name).is_none_or(|it| it.len() < rounds) {
