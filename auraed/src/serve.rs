@@ -17,6 +17,7 @@ use image::node::Images;
 use init::protocol::{PowerMode, Role, Welcome};
 use model::quota::Quota;
 use observe::Logs;
+use observe::journal::Journal;
 use pod::Pods;
 use runtime::{InitState, NodeInit, Runtime, Settings};
 use schedule::Schedules;
@@ -110,7 +111,7 @@ struct Parts {
     schedules: Schedules,
     units: Units,
     /// Its sockets are read for as long as this is there.
-    _journal: Option<observe::journal::Journal>,
+    journal: Option<Journal>,
     tenants: Tenants,
     runtime: Runtime,
     cell_network: CellNetwork,
@@ -167,7 +168,8 @@ impl Parts {
         };
         let schedules = schedules::start(wiring).await.context("the schedules")?;
         let units = units::start(config, welcome, &store, &identity, &runtime)?;
-        let journal = journal::start(config, welcome, &logs, &runtime, &units).await;
+        schedules.know_units(units.clone());
+        let journal = journal::start(config, welcome, &logs, &runtime, &units, &node_init).await;
         begin_retention(&runtime, &logs);
         tracing::info!(
             cells = adoption.cells,
@@ -186,7 +188,7 @@ impl Parts {
             pods,
             schedules,
             units,
-            _journal: journal,
+            journal,
             tenants,
             runtime,
             cell_network,
@@ -273,6 +275,25 @@ fn runtime_settings(config: &Config) -> anyhow::Result<Settings> {
     Ok(settings)
 }
 
+/// What the API is served with.
+fn services(parts: &Parts, daemon: &Arc<Daemon>, config: &Config) -> Services {
+    Services {
+        identity: parts.identity.clone(),
+        runtime: parts.runtime.clone(),
+        store: parts.store.clone(),
+        logs: parts.logs.clone(),
+        inbox: parts.journal.as_ref().map(Journal::inbox),
+        images: parts.images.clone(),
+        pods: parts.pods.clone(),
+        schedules: parts.schedules.clone(),
+        units: parts.units.clone(),
+        node: daemon.clone(),
+        tenants: parts.tenants.clone(),
+        deadline: daemon.deadline.clone(),
+        max_message: usize::try_from(config.limits.message.0).unwrap_or(usize::MAX),
+    }
+}
+
 async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Result<ExitCode> {
     let config = &loaded.config;
     let authenticator = Arc::new(Authenticator::new(parts.identity.clone())?);
@@ -297,20 +318,7 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
         beside.spawn(images::relieve(parts.images.clone()));
     }
     let (close, mut closing) = watch::channel(false);
-    let services = Services {
-        identity: parts.identity.clone(),
-        runtime: parts.runtime.clone(),
-        store: parts.store.clone(),
-        logs: parts.logs.clone(),
-        images: parts.images.clone(),
-        pods: parts.pods.clone(),
-        schedules: parts.schedules.clone(),
-        units: parts.units.clone(),
-        node: daemon.clone(),
-        tenants: parts.tenants.clone(),
-        deadline: daemon.deadline.clone(),
-        max_message: usize::try_from(config.limits.message.0).unwrap_or(usize::MAX),
-    };
+    let services = services(&parts, &daemon, config);
     let mut server = tokio::spawn(rpc::server::serve(
         services,
         listeners.incoming,

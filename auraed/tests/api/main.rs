@@ -49,6 +49,7 @@ mod requests;
 mod required;
 mod schedule;
 mod schedule_many;
+mod schedule_units;
 mod sockets;
 mod stories;
 mod table;

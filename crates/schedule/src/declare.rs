@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use identity::{Effect, Permit, UserKey};
 use model::error::{Error, Within};
-use model::name::Uid;
+use model::name::{Tenant, Uid};
 use model::schedule::request::{Declare, Named};
+use model::schedule::spec::NeedOf;
 use model::schedule::{Spec, State, When, Why, Work, cycle};
+use units::name::UnitName;
 
 use crate::handle::{Schedules, Shared, ask};
 use crate::kept::{self, Kept, Status, Wish};
@@ -39,6 +41,7 @@ impl Schedules {
             permit.demand(&named.tenant, &effect)?;
         }
         self.check_node(&spec)?;
+        check_units(&named, &spec)?;
         let owner = permit.user().clone();
         let shared = self.shared().clone();
         // A client that goes away leaves it whole.
@@ -110,6 +113,23 @@ impl Schedules {
     pub async fn undo(&self, permit: Permit, request: Declare) -> Result<Arc<Status>, Error> {
         self.wish(permit, request, UNDO).await
     }
+}
+
+/// Units are the machine's, and so is what needs one.
+fn check_units(named: &Named, spec: &Spec) -> Result<(), Error> {
+    for (i, need) in spec.needs.iter().enumerate() {
+        let NeedOf::Unit(unit) = &need.of else {
+            continue;
+        };
+        let field = format!("spec.needs[{i}].unit");
+        if named.tenant != Tenant::system() {
+            let problem =
+                "is a unit of the machine, which schedules of the tenant system alone need";
+            return Err(Error::invalid(field, problem));
+        }
+        UnitName::parse(unit).map_err(|problem| Error::invalid(field, problem))?;
+    }
+    Ok(())
 }
 
 impl Shared {

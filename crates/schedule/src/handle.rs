@@ -28,6 +28,7 @@ use crate::effects;
 use crate::kept::{self, Status};
 use crate::room::Room;
 use crate::task::{Handle, Order, Others};
+use crate::unit::Units;
 use crate::watch::Feed;
 use crate::yard::{Yard, Yards};
 
@@ -147,6 +148,7 @@ impl Schedules {
                     identity,
                     images,
                     configs: Arc::new(configs),
+                    units: Arc::default(),
                 },
                 store,
                 pool,
@@ -161,6 +163,15 @@ impl Schedules {
             schedules.shared.clone().begin(kept, taken);
         }
         Ok(schedules)
+    }
+
+    /// From now on knows how units of the machine are, for schedules that need one.
+    pub fn know_units(&self, units: Units) {
+        let (known, yard) = (
+            self.shared.ports.units.clone(),
+            self.yard(&Tenant::system()),
+        );
+        tokio::spawn(async move { known.keep(&units, || yard.tell()).await });
     }
 
     /// One schedule.

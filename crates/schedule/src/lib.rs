@@ -24,6 +24,7 @@ mod declare;
 mod effects;
 mod handle;
 mod kept;
+mod needed;
 mod room;
 mod runs;
 mod task;

@@ -50,8 +50,9 @@ pub(super) struct WishFlags {
     /// How many ends are kept, with their logs. Default 10
     #[arg(long, value_name = "NUMBER")]
     history: Option<u32>,
-    /// Another schedule that must run first, or with `:succeeded`, must have succeeded
-    #[arg(long = "needs", value_name = "SCHEDULE")]
+    /// Another schedule, or a unit (`srv.mount`), that must run first, or with `:succeeded`, must
+    /// have succeeded
+    #[arg(long = "needs", value_name = "SCHEDULE|UNIT")]
     needs: Vec<String>,
     #[command(flatten)]
     output: OutputArgs,
@@ -362,12 +363,18 @@ impl WishFlags {
 }
 
 fn needed(text: &str) -> Need {
-    let (schedule, state) = match text.strip_suffix(":succeeded") {
-        Some(schedule) => (schedule, need::State::Succeeded),
+    let (name, state) = match text.strip_suffix(":succeeded") {
+        Some(name) => (name, need::State::Succeeded),
         None => (text, need::State::Running),
     };
+    // No schedule's name has a dot; every unit's has one.
+    let (schedule, unit) = match name.contains('.') {
+        true => (String::new(), name.to_owned()),
+        false => (name.to_owned(), String::new()),
+    };
     Need {
-        schedule: schedule.to_owned(),
+        schedule,
+        unit,
         state: state.into(),
     }
 }

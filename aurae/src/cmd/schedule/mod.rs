@@ -78,7 +78,7 @@ enum ScheduleCommand {
     /// Show a schedule and its runs
     #[command(visible_aliases = ["inspect", "show"])]
     Describe(show::NameArgs),
-    /// Say why it doesn't run now
+    /// Say why a schedule, or a unit (`ssh.service`), doesn't run now
     Why(show::NameArgs),
     /// Show how its last runs ended
     History(show::NameArgs),

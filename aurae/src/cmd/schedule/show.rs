@@ -5,10 +5,11 @@ use std::time::{Duration, SystemTime};
 
 use api::schedule::v0::history_entry::Outcome;
 use api::schedule::v0::reason::Cause;
+use api::schedule::v0::units_client::UnitsClient;
 use api::schedule::v0::when::When as Said;
 use api::schedule::v0::{
-    GetRequest, HistoryEntry, HistoryRequest, ListRequest, ListResponse, Reason, ScheduleStatus,
-    Trigger, WhyRequest,
+    GetRequest, GetUnitRequest, HistoryEntry, HistoryRequest, ListRequest, ListResponse, Reason,
+    ScheduleStatus, Trigger, WhyRequest,
 };
 
 use super::schedules;
@@ -153,6 +154,8 @@ fn state(cause: Cause) -> &'static str {
         Cause::Leaving => "leaving",
         Cause::Elsewhere => "elsewhere",
         Cause::Broken => "broken",
+        // Of units alone.
+        Cause::Masked | Cause::NotFound | Cause::Condition | Cause::Unwanted => "inactive",
     }
 }
 
@@ -274,14 +277,33 @@ fn facts(it: &ScheduleStatus) -> Table {
     table
 }
 
-/// Says why it doesn't run.
-pub(super) async fn why(session: &Session, args: &NameArgs) -> Result<u8, Failure> {
+async fn why_of_schedule(session: &Session, name: &str) -> Result<Reason, Failure> {
     let request = WhyRequest {
         tenant: session.tenant(),
-        name: args.name.clone(),
+        name: name.to_owned(),
     };
     let why = async |node: &client::Node| schedules(node).why(node.unary(request.clone())).await;
-    let why = session.ask(why).await?;
+    session.ask(why).await
+}
+
+async fn why_of_unit(session: &Session, name: &str) -> Result<Reason, Failure> {
+    let request = GetUnitRequest {
+        name: name.to_owned(),
+    };
+    let get = async |node: &client::Node| {
+        let mut units = UnitsClient::new(node.channel());
+        units.get_unit(node.unary(request.clone())).await
+    };
+    Ok(session.ask(get).await?.why.unwrap_or_default())
+}
+
+/// Says why it doesn't run.
+pub(super) async fn why(session: &Session, args: &NameArgs) -> Result<u8, Failure> {
+    // No schedule's name has a dot; every unit's has one.
+    let why = match args.name.contains('.') {
+        true => why_of_unit(session, &args.name).await?,
+        false => why_of_schedule(session, &args.name).await?,
+    };
     match args.output.output.is_machine() {
         true => print_message(args.output.output, &why)?,
         false => print_line(&words(&why))?,

@@ -3,6 +3,7 @@
 
 use model::error::{Error, Result};
 use model::signal::Signal;
+use model::unit::why::{Cause, UnitWhy};
 use model::unit::{FileChange, JobDone, JobMode, PresetMode, UnitDetail, UnitStatus, Whom};
 
 use super::scalar::{enumeration, maybe_parse, to_timestamp};
@@ -128,5 +129,30 @@ pub fn to_detail(detail: UnitDetail) -> wire::UnitDetail {
         files: detail.files.into_iter().map(file).collect(),
         dependencies: detail.dependencies.into_iter().map(dependency).collect(),
         settings: detail.settings.into_iter().map(setting).collect(),
+        why: Some(to_why(detail.why)),
+    }
+}
+
+fn to_why(why: UnitWhy) -> wire::Reason {
+    use wire::reason::Cause as Said;
+    let cause = match why.cause {
+        Cause::Running => Said::Running,
+        Cause::Starting => Said::Starting,
+        Cause::Dependency => Said::Dependency,
+        Cause::BackOff => Said::BackOff,
+        Cause::StartLimit => Said::StartLimit,
+        Cause::Leaving => Said::Leaving,
+        Cause::Masked => Said::Masked,
+        Cause::NotFound => Said::NotFound,
+        Cause::Condition => Said::Condition,
+        Cause::Failed => Said::Failed,
+        Cause::Succeeded => Said::Succeeded,
+        Cause::Unwanted => Said::Unwanted,
+    };
+    wire::Reason {
+        cause: cause.into(),
+        message: why.words,
+        unit: why.waits_for.unwrap_or_default(),
+        ..Default::default()
     }
 }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::spec::{Spec, When};
+use super::spec::{NeedOf, Spec, When};
 use crate::error::{Error, Result};
 use crate::name::Label;
 
@@ -15,7 +15,11 @@ fn waits_for(spec: &Spec) -> Vec<(String, Label)> {
         _ => None,
     };
     let needs = spec.needs.iter().enumerate();
-    let needs = needs.map(|(i, need)| (format!("needs[{i}].schedule"), need.schedule.clone()));
+    let needs = needs.filter_map(|(i, need)| match &need.of {
+        NeedOf::Schedule(name) => Some((format!("needs[{i}].schedule"), name.clone())),
+        // No unit waits for a schedule.
+        NeedOf::Unit(_) => None,
+    });
     follows.into_iter().chain(needs).collect()
 }
 

@@ -192,22 +192,33 @@ pub struct StartLimit {
     pub within: Duration,
 }
 
-/// Another schedule that must be so before a run begins.
+/// What must be so before a run begins.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Need {
-    /// Of the same tenant.
-    pub schedule: Label,
+    /// Whose state counts.
+    #[serde(flatten)]
+    pub of: NeedOf,
     /// What it must be.
     pub state: Needed,
 }
 
-/// What another schedule must be.
+/// What is needed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NeedOf {
+    /// Another schedule of the same tenant.
+    Schedule(Label),
+    /// A unit of the machine, by its whole name.
+    Unit(String),
+}
+
+/// What another schedule, or a unit, must be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Needed {
-    /// A run of it goes on; of a pod: it is ready.
+    /// A run of it goes on; of a pod: it is ready; a unit is active.
     Running,
-    /// Its last run succeeded.
+    /// Its last run succeeded; a unit has done what it was started for.
     Succeeded,
 }
 

@@ -20,6 +20,8 @@ pub enum Why {
     After(Label),
     /// Another schedule isn't as needed; why, in words.
     Dependency(Label, String),
+    /// A unit of the machine isn't as needed; why, in words.
+    Unit(String, String),
     /// The last runs ended soon: not before.
     BackOff(Timestamp),
     /// There were more starts than the limit allows.
@@ -56,6 +58,7 @@ impl fmt::Display for Why {
             Why::Waiting(_) => f.write_str("its time has not come"),
             Why::After(name) => write!(f, "it waits for the end of a run of {name}"),
             Why::Dependency(name, words) => write!(f, "it needs {name}, which {words}"),
+            Why::Unit(name, words) => write!(f, "it needs the unit {name}, which {words}"),
             Why::BackOff(_) => f.write_str("its last runs ended soon: the next start waits"),
             Why::StartLimit => f.write_str(
                 "it was started as often as its start limit allows; `aurae schedule resume` \

@@ -2,6 +2,8 @@
 //! What is said of systemd units, and what may be asked for: plain values between the unit manager
 //! (`schedule::unit`) and the wire. The words are systemd's own.
 
+pub mod why;
+
 use crate::time::Timestamp;
 
 /// What is to be done to a unit.
@@ -168,4 +170,6 @@ pub struct UnitDetail {
     pub dependencies: Vec<(&'static str, Vec<String>)>,
     /// Its settings as they were read: directive and value.
     pub settings: Vec<(String, String)>,
+    /// Why it isn't running, or that it is.
+    pub why: why::UnitWhy,
 }

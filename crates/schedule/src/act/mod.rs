@@ -27,6 +27,7 @@ use tokio::sync::Semaphore;
 
 use crate::configs::Configs;
 use crate::effects::{self, RUN_CELL, below};
+use crate::needed::NeededUnits;
 use crate::{OWNER, RUN};
 
 pub(crate) use look::{Left, Look};
@@ -61,6 +62,7 @@ pub(crate) struct Ports {
     pub(crate) identity: Arc<Identity>,
     pub(crate) images: Arc<dyn Images>,
     pub(crate) configs: Arc<Configs>,
+    pub(crate) units: Arc<NeededUnits>,
 }
 
 /// A run that is to begin.

@@ -10,7 +10,7 @@ use model::name::{Label, Tenant};
 use model::schedule::given::Config;
 use model::schedule::spec::Lax;
 use model::schedule::state::Run;
-use model::schedule::steps::{Other, Sight};
+use model::schedule::steps::{Other, Sight, UnitSeen};
 use model::schedule::{Spec, Work};
 
 use crate::act::Actor;
@@ -39,6 +39,10 @@ pub(super) struct Around<'a> {
 impl Sight for Around<'_> {
     fn other(&self, name: &Label) -> Option<Other> {
         self.others.other(&self.actor.named.tenant, name)
+    }
+
+    fn unit(&self, name: &str) -> Option<UnitSeen> {
+        self.actor.ports.units.look(name)
     }
 
     fn busy(&self, lax: &Lax) -> Option<String> {

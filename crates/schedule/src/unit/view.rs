@@ -94,6 +94,12 @@ impl Units {
             .await
     }
 
+    /// The same, of a unit that is loaded for it.
+    pub(crate) async fn looked_at(&self, unit: UnitName) -> Result<View, Error> {
+        self.ask_by_itself(|reply| Order::View(unit, true, reply))
+            .await
+    }
+
     /// Moves more processes into a scope that runs.
     ///
     /// # Errors

@@ -151,6 +151,18 @@ impl Engine {
         self.jobs.get(unit).copied()
     }
 
+    /// Which units' jobs the waiting job of a unit waits for now.
+    pub fn waits_for(&self, unit: &UnitName, world: &dyn World) -> Vec<UnitName> {
+        let own = self.jobs.get(unit);
+        let Some(own) = own.filter(|it| it.progress == Progress::Waiting) else {
+            return Vec::new();
+        };
+        let kind = |unit: &UnitName| self.jobs.get(unit).map(|it| it.kind);
+        awaited(world.graph(), unit, own.kind, &kind)
+            .cloned()
+            .collect()
+    }
+
     /// All jobs, by unit.
     pub fn jobs(&self) -> impl Iterator<Item = (&UnitName, &Job)> {
         self.jobs.iter()

@@ -5,7 +5,7 @@ use model::cell::CellSpec;
 use model::label::Labels;
 use model::schedule::given::mentioned;
 use model::schedule::spec::{
-    Backoff, Draft, Lax, Missed, Need, Needed, Overlap, Program, Restart, Window,
+    Backoff, Draft, Lax, Missed, Need, NeedOf, Needed, Overlap, Program, Restart, Window,
 };
 use model::schedule::{When, Work};
 
@@ -62,8 +62,13 @@ fn to_need(need: &Need) -> wire::Need {
         Needed::Running => wire::need::State::Running,
         Needed::Succeeded => wire::need::State::Succeeded,
     };
+    let (schedule, unit) = match &need.of {
+        NeedOf::Schedule(name) => (name.to_string(), String::new()),
+        NeedOf::Unit(name) => (String::new(), name.clone()),
+    };
     wire::Need {
-        schedule: need.schedule.to_string(),
+        schedule,
+        unit,
         state: state.into(),
     }
 }

@@ -4,9 +4,10 @@
 use model::error::{Error, Result, Within};
 use model::schedule::request::Named;
 use model::schedule::spec::{
-    Backoff, Draft, Lax, Missed, Need, Needed, Overlap, Restart, Spec, StartLimit, Window,
+    Backoff, Draft, Lax, Missed, Need, NeedOf, Needed, Overlap, Restart, Spec, StartLimit, Window,
 };
 use model::schedule::{When, Work};
+use model::text::check_length;
 
 use super::{many, work};
 use crate::convert::scalar::{enumeration, maybe_duration, parse, required, timestamp};
@@ -142,9 +143,25 @@ fn start_limit(message: wire::StartLimit) -> Result<StartLimit> {
     })
 }
 
+/// Bytes of a unit's name: systemd's bound.
+const MAX_UNIT: usize = 255;
+
 fn need(message: &wire::Need) -> Result<Need> {
+    let of = match (message.schedule.as_str(), message.unit.as_str()) {
+        (_, "") => NeedOf::Schedule(parse("schedule", &message.schedule)?),
+        ("", unit) => {
+            check_length("unit", unit, MAX_UNIT)?;
+            NeedOf::Unit(unit.to_owned())
+        }
+        _ => {
+            return Err(Error::invalid(
+                "unit",
+                "can't be set together with schedule",
+            ));
+        }
+    };
     Ok(Need {
-        schedule: parse("schedule", &message.schedule)?,
+        of,
         state: match enumeration("state", message.state)? {
             wire::need::State::Unspecified | wire::need::State::Running => Needed::Running,
             wire::need::State::Succeeded => Needed::Succeeded,

@@ -144,6 +144,10 @@ pub fn to_reason(why: &Why) -> wire::Reason {
             reason.schedule = schedule.to_string();
             Cause::Dependency
         }
+        Why::Unit(unit, _) => {
+            reason.unit = unit.clone();
+            Cause::Dependency
+        }
         Why::BackOff(until) => {
             reason.until = Some(to_timestamp(*until));
             Cause::BackOff

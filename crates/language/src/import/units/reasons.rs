@@ -2,7 +2,7 @@
 //! Why fields of a unit can't be taken, in words.
 
 const OTHER: &str = "a schedule has no such thing";
-const NEEDS: &str = "a schedule waits for other schedules, by `needs`";
+const NEEDS: &str = "a schedule waits for other schedules, and for units, by `needs`";
 const ONE: &str = "a run is one program; make it part of that program";
 const FILES: &str = "a cell sees of the node's files what `mounts` of its cell names, and writes \
     where that says whose files they are";

@@ -10,7 +10,7 @@ mod times;
 
 use super::cron::{self, Pattern};
 use super::given::{self, Config};
-use super::spec::{Lax, Need, Needed, Overlap, Spec, When, Work};
+use super::spec::{Lax, Need, NeedOf, Needed, Overlap, Spec, When, Work};
 use super::state::{Due, Entry, Outcome, Pause, Run, Shape, State, Stopping, Trigger};
 use super::why::Why;
 use crate::name::{Label, Uid};
@@ -40,10 +40,23 @@ pub struct Other {
     pub running: bool,
 }
 
+/// A unit of the machine, as far as a schedule that needs it looks.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct UnitSeen {
+    /// It is active.
+    pub active: bool,
+    /// It has done what it was started for, or failed; `None`: neither yet.
+    pub succeeded: Option<bool>,
+    /// What it is, in words: `is inactive`.
+    pub is: String,
+}
+
 /// What is seen around a schedule.
 pub trait Sight {
     /// Another schedule of the tenant.
     fn other(&self, name: &Label) -> Option<Other>;
+    /// A unit of the machine; `None`: it isn't known yet.
+    fn unit(&self, name: &str) -> Option<UnitSeen>;
     /// What is too busy for that, in words; `None`: there is room.
     fn busy(&self, lax: &Lax) -> Option<String>;
     /// Whether a run that has begun is as others may need it: of a pod, ready.
@@ -311,9 +324,8 @@ fn gate(
         let words = format!("is a {} that isn't there", config.kind.word());
         return Some((Why::Dependency(config.name, words), None));
     }
-    let unmet = |need: &Need| Some((need.schedule.clone(), missing(need, sight)?));
-    if let Some((name, words)) = spec.needs.iter().find_map(unmet) {
-        return Some((Why::Dependency(name, words), None));
+    if let Some(why) = spec.needs.iter().find_map(|need| unmet(need, sight)) {
+        return Some((why, None));
     }
     let When::Lax(lax) = &spec.when else {
         return None;
@@ -325,11 +337,36 @@ fn gate(
     sight.busy(lax).map(|words| (Why::Pressure(words), soon(5)))
 }
 
-fn missing(need: &Need, sight: &impl Sight) -> Option<String> {
-    let Some(other) = sight.other(&need.schedule) else {
+fn unmet(need: &Need, sight: &impl Sight) -> Option<Why> {
+    match &need.of {
+        NeedOf::Schedule(name) => {
+            let words = missing(need.state, sight.other(name))?;
+            Some(Why::Dependency(name.clone(), words))
+        }
+        NeedOf::Unit(name) => {
+            let words = missing_unit(need.state, sight.unit(name))?;
+            Some(Why::Unit(name.clone(), words))
+        }
+    }
+}
+
+fn missing_unit(needed: Needed, unit: Option<UnitSeen>) -> Option<String> {
+    let Some(unit) = unit else {
+        return Some("isn't known yet".to_owned());
+    };
+    match (needed, unit.succeeded) {
+        (Needed::Running, _) if unit.active => None,
+        (Needed::Succeeded, Some(true)) => None,
+        (Needed::Succeeded, Some(false)) => Some("has failed".to_owned()),
+        (Needed::Running | Needed::Succeeded, _) => Some(unit.is),
+    }
+}
+
+fn missing(needed: Needed, other: Option<Other>) -> Option<String> {
+    let Some(other) = other else {
         return Some("isn't there".to_owned());
     };
-    match (need.state, other.last) {
+    match (needed, other.last) {
         (Needed::Running, _) if other.running => None,
         (Needed::Running, _) => Some("doesn't run".to_owned()),
         (Needed::Succeeded, Some(true)) => None,

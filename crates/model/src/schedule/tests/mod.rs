@@ -11,10 +11,11 @@ use proptest::prelude::*;
 
 use super::given::Config;
 use super::spec::{
-    Draft, Lax, Missed, Need, Needed, Overlap, Program, Restart, Spec, StartLimit, When, Work,
+    Draft, Lax, Missed, Need, NeedOf, Needed, Overlap, Program, Restart, Spec, StartLimit, When,
+    Work,
 };
 use super::state::{Event, Leaving, Outcome, RefusalKind, Run, State, Stopping, Trigger};
-use super::steps::{Effect, LATE, Other, Sight, Step, advance};
+use super::steps::{Effect, LATE, Other, Sight, Step, UnitSeen, advance};
 use super::why::Why;
 use crate::executable;
 use crate::name::{Label, Uid};
@@ -34,9 +35,14 @@ struct Around {
     /// Runs that are not ready.
     unready: Vec<u64>,
     boot: String,
+    unit: Option<UnitSeen>,
 }
 
 impl Sight for Around {
+    fn unit(&self, _: &str) -> Option<UnitSeen> {
+        self.unit.clone()
+    }
+
     fn other(&self, _: &Label) -> Option<Other> {
         self.other
     }
@@ -346,7 +352,7 @@ fn of_two_ends_that_come_quickly_none_is_missed() {
 #[test]
 fn every_gate_says_what_is_in_the_way() {
     let need = Need {
-        schedule: "db".parse().unwrap(),
+        of: NeedOf::Schedule("db".parse().unwrap()),
         state: Needed::Running,
     };
     let mut world = World::new(spec(When::Now, |it| it.needs = vec![need]));
@@ -359,6 +365,26 @@ fn every_gate_says_what_is_in_the_way() {
         running: true,
     });
     world.starts();
+
+    for (state, ready) in [
+        (Needed::Running, (true, None)),
+        (Needed::Succeeded, (false, Some(true))),
+    ] {
+        let of = NeedOf::Unit("srv.mount".to_owned());
+        let need = Need { of, state };
+        let mut world = World::new(spec(When::Now, |it| it.needs = vec![need]));
+        assert!(matches!(world.idles(), Why::Unit(_, words) if words == "isn't known yet"));
+        let seen = |(active, succeeded): (bool, Option<bool>)| UnitSeen {
+            active,
+            succeeded,
+            is: "is inactive".to_owned(),
+        };
+        world.around.unit = Some(seen((false, None)));
+        let why = "it needs the unit srv.mount, which is inactive";
+        assert_eq!(world.idles().to_string(), why);
+        world.around.unit = Some(seen(ready));
+        world.starts();
+    }
 
     let mut world = World::new(spec(When::Lax(Lax::default()), |_| {}));
     world.around.busy = true;

@@ -3,6 +3,7 @@
 
 use model::error::Error;
 use model::time::Timestamp;
+use model::unit::why::UnitWhy;
 use model::unit::{UnitDetail, UnitStatus};
 use units::depend::{Dependency, triggered};
 use units::files::Files;
@@ -242,7 +243,10 @@ impl Manager {
                 status.words = format!("{}{sep}left behind: {left}", status.words);
             }
         }
+        let waits_for = self.engine.waits_for(&id, &self.known);
+        let waits_for: Vec<String> = waits_for.iter().map(ToString::to_string).collect();
         Ok(UnitDetail {
+            why: UnitWhy::new(&status, &waits_for),
             status,
             files: read.await.unwrap_or_default(),
             dependencies: dependencies
