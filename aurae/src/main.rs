@@ -16,6 +16,7 @@ mod quantity;
 mod session;
 mod spec;
 mod systemd;
+mod threads;
 
 use std::process::ExitCode;
 
@@ -58,10 +59,8 @@ fn main() -> ExitCode {
 }
 
 fn run(args: Args) -> Result<u8, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|problem| Failure::new(format!("can't start: {problem}")))?;
+    let runtime =
+        threads::runtime().map_err(|problem| Failure::new(format!("can't start: {problem}")))?;
     let done = runtime.block_on(dispatch::dispatch(args));
     runtime.shutdown_background();
     done

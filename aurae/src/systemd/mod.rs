@@ -22,6 +22,7 @@ use std::path::Path;
 
 use crate::failure::{FAILED, Failure};
 use crate::output::{note, print_line};
+use crate::threads;
 
 /// A name by which the binary may be executed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -91,10 +92,8 @@ fn run(name: Name, words: &[OsString]) -> Result<u8, Failure> {
         print_line(&format!("{VERSION}{})", env!("CARGO_PKG_VERSION")))?;
         return Ok(0);
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|problem| Failure::new(format!("Can't start: {problem}")))?;
+    let runtime =
+        threads::runtime().map_err(|problem| Failure::new(format!("Can't start: {problem}")))?;
     let done = runtime.block_on(async {
         match name {
             Name::Systemctl => systemctl::run(words).await,

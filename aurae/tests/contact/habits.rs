@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Forms that people bring along from podman, docker, kubectl and systemctl.
 
+use std::io::Read;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -268,4 +269,28 @@ fn on_a_narrow_terminal_no_line_wraps() {
     typist.sees(&format!("NAME{}STATE", " ".repeat(19)));
     typist.sees("running");
     assert_eq!(typist.leaves(), Some(0));
+}
+
+/// Longer than the node waits for a sign of a client, and a client for one of the node.
+const PAGE: Duration = Duration::from_secs(35);
+
+#[test]
+fn a_pager_that_stands_still_loses_nothing() {
+    let Some(node) = node() else { return };
+    node.aurae(&["cell", "run", "web"]).ok();
+    // More than the pipe and the connection hold.
+    let long = [
+        "run", "--cell", "web", "--name", "long", "--", "seq", "600000",
+    ];
+    node.aurae(&long).ok();
+    let mut logs = node.command(&["logs", "web/long"]);
+    let mut logs = logs.stdout(Stdio::piped()).spawn().unwrap();
+    let mut page = logs.stdout.take().unwrap();
+    assert_eq!(read_line(&mut page), "1");
+    std::thread::sleep(PAGE);
+    let mut rest = String::new();
+    page.read_to_string(&mut rest).unwrap();
+    assert!(logs.wait().unwrap().success());
+    assert_eq!(rest.lines().last(), Some("600000"));
+    assert_eq!(rest.lines().count(), 600_000 - 1);
 }

@@ -307,13 +307,25 @@ impl ServerCertVerifier for NodeVerifier {
         _ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, TlsError> {
-        verify_server_cert_signed_by_trust_anchor(
-            &ParsedCertificate::try_from(end_entity)?,
-            &self.roots,
-            intermediates,
-            now,
-            self.provider.signature_verification_algorithms.all,
-        )?;
+        let leaf = ParsedCertificate::try_from(end_entity)?;
+        let at = |time| {
+            verify_server_cert_signed_by_trust_anchor(
+                &leaf,
+                &self.roots,
+                intermediates,
+                time,
+                self.provider.signature_verification_algorithms.all,
+            )
+        };
+        match at(now) {
+            // The CA's word on when it was is better than a clock that was set back, as one
+            // without a battery is: else the node couldn't be reached to set it.
+            Err(TlsError::InvalidCertificate(CertificateError::NotValidYetContext {
+                not_before,
+                ..
+            })) => at(not_before)?,
+            other => other?,
+        }
         self.check_identity(end_entity).map_err(|problem| {
             let wrapped = rustls::OtherError(Arc::new(io::Error::other(problem)));
             TlsError::InvalidCertificate(CertificateError::Other(wrapped))

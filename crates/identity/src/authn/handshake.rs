@@ -110,6 +110,13 @@ impl ClientCertVerifier for UserVerifier {
                 let then = UnixTime::since_unix_epoch(last);
                 self.chain.verify_client_cert(leaf, intermediates, then)?
             }
+            // The CA's word on when it was is better than a clock that was set back.
+            Err(Error::InvalidCertificate(CertificateError::NotValidYetContext {
+                not_before,
+                ..
+            })) => self
+                .chain
+                .verify_client_cert(leaf, intermediates, not_before)?,
             other => other?,
         };
         let facts = facts.map_err(|_| Error::InvalidCertificate(CertificateError::BadEncoding))?;

@@ -4,6 +4,7 @@
 //! permit of the node's own, as `boot.run` has; it is on record in the audit.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use model::request::{Remove, RunExecutable, SendSignal, WaitFor};
 use model::signal::Signal;
 use model::status::Object;
 use runtime::{Extras, Runtime};
+use tokio::sync::{Notify, Semaphore};
 use units::name::UnitName;
 use units::unit::Settings;
 
@@ -34,6 +36,43 @@ pub(super) const CELL: &str = "system";
 const AGAIN: Duration = Duration::from_secs(2);
 /// Commands of all units that are begun at the same time.
 const STARTS: usize = 16;
+/// A command that takes longer to begin (one that forks, and has no main process yet) gives its
+/// place to others: as many as there are places must not hold up a machine.
+const LONG: Duration = Duration::from_secs(2);
+
+/// Starts that the manager has begun and that have no program yet. As long as there are many, jobs
+/// wait: the time that a unit has for its start must not pass while others are started.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Places(Arc<Notify>);
+
+/// One of them, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Place(Arc<Notify>);
+
+impl Places {
+    pub(crate) fn take(&self) -> Place {
+        Place(self.0.clone())
+    }
+
+    /// How many are left beside those that are taken, and those that were decided on.
+    pub(crate) fn left(&self, decided: usize) -> usize {
+        let taken = Arc::strong_count(&self.0).saturating_sub(1);
+        (2 * STARTS).saturating_sub(taken.saturating_add(decided))
+    }
+
+    /// Resolves when one was given up before its command had begun.
+    pub(crate) async fn given_up(&self) {
+        self.0.notified().await;
+    }
+}
+
+impl Place {
+    fn give_up(self) {
+        let news = self.0.clone();
+        drop(self);
+        news.notify_one();
+    }
+}
 
 /// Acts for the manager.
 #[derive(Clone)]
@@ -43,7 +82,7 @@ pub(crate) struct Runs {
     /// Held while the cell is made.
     pub(super) making: Arc<tokio::sync::Mutex<()>>,
     /// Commands that are begun at the same time; more wait.
-    starts: Arc<tokio::sync::Semaphore>,
+    starts: Arc<Semaphore>,
     /// Of each unit the last activation that has asked for its cell. Held while that is made or
     /// ended.
     latest: Arc<std::sync::Mutex<BTreeMap<UnitName, Latest>>>,
@@ -96,7 +135,7 @@ impl Runs {
             runtime,
             identity,
             making: Arc::default(),
-            starts: Arc::new(tokio::sync::Semaphore::new(STARTS)),
+            starts: Arc::new(Semaphore::new(STARTS)),
             latest: Arc::default(),
         }
     }
@@ -177,9 +216,10 @@ impl Runs {
         spec: ExecutableSpec,
         settings: &Settings,
         extras: Extras,
+        place: Option<Place>,
     ) -> Result<Arc<Object>, Error> {
         // Closed never.
-        let _place = self.starts.acquire().await;
+        let turn = self.starts.acquire().await;
         self.cell().await?;
         {
             let latest = self.latest(&run.unit);
@@ -208,7 +248,15 @@ impl Runs {
         };
         let effects = vec![Effect::on(RUN_EXECUTABLE, &path), Effect::on(REMOVE, &path)];
         let permit = self.identity.node_permit(effects).map_err(Error::from)?;
-        self.runtime.launch(permit, request, extras).await
+        let mut launched = pin!(self.runtime.launch(permit, request, extras));
+        if let Ok(begun) = tokio::time::timeout(LONG, &mut launched).await {
+            return begun;
+        }
+        drop(turn);
+        if let Some(place) = place {
+            place.give_up();
+        }
+        launched.await
     }
 
     /// What there is of a command, where it is the unit's.

@@ -97,6 +97,8 @@ pub struct Engine {
     last: u64,
     /// Waiting jobs that are to be looked at.
     open: BTreeSet<UnitName>,
+    /// Those that may begin, and wait for the caller to have room.
+    aside: BTreeSet<UnitName>,
     /// By a unit the waiting ones that its job holds up.
     held: BTreeMap<UnitName, BTreeSet<UnitName>>,
     /// Units whose jobs are others than when this was taken last.
@@ -133,7 +135,25 @@ impl Engine {
     /// The order of units is another than it was: all jobs are looked at.
     pub fn reordered(&mut self) {
         self.held.clear();
+        self.aside.clear();
         self.open = self.jobs.keys().cloned().collect();
+    }
+
+    /// A job that may begin waits, and isn't looked at, until [`Engine::take_up`].
+    pub fn set_aside(&mut self, unit: &UnitName) {
+        if self.open.remove(unit) {
+            self.aside.insert(unit.clone());
+        }
+    }
+
+    /// So many of those that were set aside are looked at again.
+    pub fn take_up(&mut self, most: usize) {
+        for _ in 0..most {
+            let Some(unit) = self.aside.pop_first() else {
+                return;
+            };
+            self.open.insert(unit);
+        }
     }
 
     /// The units whose jobs have come, gone or become others since this was asked last.

@@ -490,3 +490,23 @@ fn jobs_are_looked_at_when_something_has_moved() {
     assert_eq!(changed, ["a", "b", "c", "d"].map(unit));
     assert!(engine.take_changed().is_empty());
 }
+
+#[test]
+fn what_is_set_aside_is_looked_at_when_it_is_taken_up() {
+    let world = world("a Wants b\na Wants c");
+    let transaction = planned(&world, "a", JobType::Start, Mode::Replace).unwrap();
+    let mut engine = Engine::default();
+    engine.install(&transaction, &world).unwrap();
+    let ready = engine.ready(&world);
+    for unit in &ready {
+        engine.set_aside(unit);
+    }
+    assert!(engine.ready(&world).is_empty());
+    engine.take_up(1);
+    assert_eq!(engine.ready(&world), ready[..1]);
+    // One that was called off meanwhile isn't there any more.
+    let last = ready.last().unwrap();
+    engine.cancel(last, &world);
+    engine.take_up(ready.len());
+    assert_eq!(engine.ready(&world), ready[..ready.len() - 1]);
+}

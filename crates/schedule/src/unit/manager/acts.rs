@@ -448,6 +448,8 @@ impl Manager {
         let (runs, users) = (self.runs.clone(), self.users.clone());
         let waits = service.kind == Type::Idle && step.phase == Phase::Start;
         let mut busy = self.busy.subscribe();
+        // One that waits for the others keeps none of them waiting.
+        let place = (!waits).then(|| self.places.take());
         self.jobs.spawn(async move {
             if waits {
                 let quiet = busy.wait_for(|busy| !busy);
@@ -479,7 +481,8 @@ impl Manager {
                 Err(words) => return Happened::NotBegun(run, 208, words),
             };
             extras.pid_env.extend(pid_env);
-            match runs.begin(&run, spec, &settings.settings, extras).await {
+            let begun = runs.begin(&run, spec, &settings.settings, extras, place);
+            match begun.await {
                 Ok(object) => Happened::Began(run, role, object),
                 Err(error) => match runs::status_of(&error) {
                     Some(status) => Happened::NotBegun(run, status, error.to_string()),

@@ -75,6 +75,14 @@ fn said(note: &Note) -> String {
     }
 }
 
+/// Whether a program is executed for each start of it.
+fn runs_programs(unit: &UnitName) -> bool {
+    matches!(
+        unit.kind(),
+        UnitType::Service | UnitType::Mount | UnitType::Swap
+    )
+}
+
 impl Manager {
     /// Adds a job and what it needs. What it is about is loaded.
     ///
@@ -174,23 +182,15 @@ impl Manager {
 
     /// Begins what may begin, until nothing may.
     pub(super) async fn settle(&mut self) {
+        self.engine.take_up(self.places_left());
         loop {
             self.follow().await;
             let ready = self.engine.ready(&self.known);
-            if ready.is_empty() && self.wanted.is_empty() {
+            let begun = ready.iter().filter(|unit| self.begins(unit)).count();
+            if begun == 0 && self.wanted.is_empty() {
                 self.look_for_followers();
                 if self.wanted.is_empty() {
                     break;
-                }
-            }
-            for unit in ready {
-                let (action, ended) = self.engine.begin(&unit, &self.known);
-                self.tell(ended);
-                match action {
-                    Action::Start => self.check(&unit),
-                    Action::Stop => self.stop(&unit),
-                    Action::Reload => self.reload(&unit),
-                    Action::Nothing => {}
                 }
             }
         }
@@ -201,6 +201,30 @@ impl Manager {
         };
         let others = self.engine.jobs().any(at_work);
         self.busy.send_replace(others);
+    }
+
+    /// How many starts may begin beside those that are on their way.
+    fn places_left(&self) -> usize {
+        self.places.left(self.checking.len() + self.effects.len())
+    }
+
+    /// Begins a job that may begin; `false` where a start waits for the starts of others, and is
+    /// looked at again when one of those is done.
+    fn begins(&mut self, unit: &UnitName) -> bool {
+        let starts = self.engine.job(unit).map(|it| it.kind) == Some(JobType::Start);
+        if starts && runs_programs(unit) && self.places_left() == 0 {
+            self.engine.set_aside(unit);
+            return false;
+        }
+        let (action, ended) = self.engine.begin(unit, &self.known);
+        self.tell(ended);
+        match action {
+            Action::Start => self.check(unit),
+            Action::Stop => self.stop(unit),
+            Action::Reload => self.reload(unit),
+            Action::Nothing => {}
+        }
+        true
     }
 
     fn is_idle(&self, unit: &UnitName) -> bool {

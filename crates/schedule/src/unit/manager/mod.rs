@@ -58,7 +58,7 @@ use super::kept::DescriptorStore;
 use super::live::Known;
 use super::news::{Feed, News};
 use super::notify;
-use super::runs::{Run, Runs};
+use super::runs::{Places, Run, Runs};
 use super::scope;
 use super::steps::timer::Now;
 use super::steps::{End, Role, service};
@@ -178,6 +178,8 @@ pub(crate) struct Manager {
     inbox: mpsc::Receiver<Order>,
     /// Whether others than idle services have jobs.
     busy: watch::Sender<bool>,
+    /// Of starts that are on their way.
+    places: Places,
     /// Where the sockets of units are.
     folder: PathBuf,
     /// Those of units that have one.
@@ -248,6 +250,7 @@ impl Manager {
             jobs: JoinSet::new(),
             inbox,
             busy: watch::Sender::new(false),
+            places: Places::default(),
             folder: beginning.sockets,
             sockets: BTreeMap::new(),
             heard,
@@ -325,6 +328,7 @@ impl Manager {
                 Some(done) = self.jobs.join_next() => self.job_done(done),
                 Some(heard) = self.heard.recv() => self.hear(heard),
                 Some(told) = self.names.recv() => self.named(&told),
+                () = self.places.given_up() => {}
                 () = tokio::time::sleep(pause.unwrap_or(LONGEST)), if pause.is_some() => {}
             }
             // What has happened meanwhile is taken in at once.

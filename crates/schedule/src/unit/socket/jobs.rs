@@ -94,7 +94,7 @@ async fn run_one(
         Ok(Err(failure)) => return (Outcome::ExitCode, failure.words),
         Err(error) => return (Outcome::Failure, error.to_string()),
     };
-    match runs.begin(run, spec, &own.settings, extras).await {
+    match runs.begin(run, spec, &own.settings, extras, None).await {
         Ok(object) => {
             let end = runs.end_of(&object).await;
             (end.outcome(service), format!("it ended with {end:?}"))
