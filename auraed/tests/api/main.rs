@@ -48,6 +48,7 @@ mod raw;
 mod requests;
 mod required;
 mod schedule;
+mod schedule_health;
 mod schedule_many;
 mod schedule_units;
 mod sockets;

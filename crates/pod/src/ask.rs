@@ -18,7 +18,7 @@ use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
-use crate::sandbox::{Sandbox, Stream};
+use crate::reach::{Reach, Stream};
 use crate::tls;
 
 /// The most bytes of an answer's head.
@@ -28,17 +28,17 @@ const MAX_MESSAGE: usize = 4 << 10;
 
 /// Asks once. `Err`: why the answer is no success.
 pub(crate) async fn ask(
-    sandbox: &dyn Sandbox,
+    reach: &dyn Reach,
     container: &str,
     ask: &Ask,
     within: Duration,
 ) -> Result<(), String> {
     let answer = async {
         match ask {
-            Ask::Exec(argv) => exec(sandbox, container, argv, within).await,
-            Ask::Http(http) => get(sandbox, http, within).await,
-            Ask::Tcp(tcp) => sandbox.dial(tcp.host, tcp.port, within).await.map(drop),
-            Ask::Grpc(grpc) => health(sandbox, grpc, within).await,
+            Ask::Exec(argv) => exec(reach, container, argv, within).await,
+            Ask::Http(http) => get(reach, http, within).await,
+            Ask::Tcp(tcp) => reach.dial(tcp.host, tcp.port, within).await.map(drop),
+            Ask::Grpc(grpc) => health(reach, grpc, within).await,
         }
     };
     match timeout(within, answer).await {
@@ -49,15 +49,15 @@ pub(crate) async fn ask(
 
 /// Does a hook, once.
 pub(crate) async fn hook(
-    sandbox: &dyn Sandbox,
+    reach: &dyn Reach,
     container: &str,
     hook: &Hook,
     within: Duration,
 ) -> Result<(), String> {
     let done = async {
         match hook {
-            Hook::Exec(argv) => exec(sandbox, container, argv, within).await,
-            Hook::Http(http) => get(sandbox, http, within).await,
+            Hook::Exec(argv) => exec(reach, container, argv, within).await,
+            Hook::Http(http) => get(reach, http, within).await,
             Hook::Sleep(time) => {
                 tokio::time::sleep(*time).await;
                 Ok(())
@@ -71,12 +71,12 @@ pub(crate) async fn hook(
 }
 
 async fn exec(
-    sandbox: &dyn Sandbox,
+    reach: &dyn Reach,
     container: &str,
     argv: &[String],
     within: Duration,
 ) -> Result<(), Error> {
-    let exit = sandbox.exec(container, argv, within).await?;
+    let exit = reach.exec(container, argv, within).await?;
     match exit.how {
         How::Code(0) => Ok(()),
         How::Code(code) => Err(failed(format!("the program exited with {code}"))),
@@ -85,8 +85,8 @@ async fn exec(
     }
 }
 
-async fn get(sandbox: &dyn Sandbox, http: &Http, within: Duration) -> Result<(), Error> {
-    let stream = sandbox.dial(http.host, http.port, within).await?;
+async fn get(reach: &dyn Reach, http: &Http, within: Duration) -> Result<(), Error> {
+    let stream = reach.dial(http.host, http.port, within).await?;
     if !http.tls {
         return get_on(stream, http).await;
     }
@@ -146,8 +146,8 @@ fn request(http: &Http) -> Result<http::Request<Empty<Bytes>>, Error> {
     request.map_err(|e| failed(format!("the request can't be made: {e}")))
 }
 
-async fn health(sandbox: &dyn Sandbox, grpc: &Grpc, within: Duration) -> Result<(), Error> {
-    let stream = sandbox.dial(None, grpc.port, within).await?;
+async fn health(reach: &dyn Reach, grpc: &Grpc, within: Duration) -> Result<(), Error> {
+    let stream = reach.dial(None, grpc.port, within).await?;
     let mut stream = Some(TokioIo::new(stream));
     let connector = tower::service_fn(move |_| {
         // One connection for one question.

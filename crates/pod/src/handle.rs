@@ -20,7 +20,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::admit;
 use crate::kept::Seal;
-use crate::sandbox::Stream;
+use crate::reach::Stream;
 use crate::shared::{Shared, random};
 use crate::task::{Handle, Order};
 use crate::watch::Feed;

@@ -21,10 +21,12 @@
 mod address;
 mod admit;
 mod ask;
+mod asking;
 mod cell;
 mod handle;
 mod kept;
 mod prober;
+mod reach;
 mod sandbox;
 mod shared;
 mod shown;
@@ -32,6 +34,7 @@ mod task;
 mod tls;
 mod watch;
 
+pub use asking::Asking;
 pub use handle::{Pods, Settings};
-pub use sandbox::Stream;
+pub use reach::{Reach, Stream};
 pub use watch::{Gone, Told, WatchEvent, Watched, Watcher};

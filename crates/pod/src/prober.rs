@@ -15,11 +15,11 @@ use std::time::Duration;
 use model::name::Uid;
 use model::pod::probe::Probe;
 use model::pod::spec::Container;
-use model::pod::verdict::{Streak, Thresholds};
 use tokio::sync::{Semaphore, mpsc};
-use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
+use tokio::time::Instant;
 
 use crate::ask;
+use crate::asking::Asking;
 use crate::sandbox::Sandbox;
 use crate::task::Event;
 
@@ -100,7 +100,7 @@ impl Watch {
         }
         if let Some(probe) = &self.container.startup {
             let mut asking = self.asking(probe);
-            return match asking.verdict(self).await {
+            return match self.verdict(&mut asking).await {
                 (true, _) => Ok(()),
                 (false, why) => Err(Failed {
                     why: format!("the startup probe failed: {why}"),
@@ -117,7 +117,7 @@ impl Watch {
         };
         let mut asking = self.asking(probe);
         loop {
-            if let (false, why) = asking.verdict(self).await {
+            if let (false, why) = self.verdict(&mut asking).await {
                 return Failed {
                     why: format!("the liveness probe failed: {why}"),
                     grace: probe.grace,
@@ -133,7 +133,7 @@ impl Watch {
         };
         let mut asking = self.asking(probe);
         loop {
-            let finding = match asking.verdict(self).await {
+            let finding = match self.verdict(&mut asking).await {
                 (true, _) => Finding::Ready,
                 (false, why) => Finding::NotReady(format!("the readiness probe failed: {why}")),
             };
@@ -141,51 +141,12 @@ impl Watch {
         }
     }
 
-    fn asking<'a>(&self, probe: &'a Probe) -> Asking<'a> {
-        Asking {
-            probe,
-            first: self.since + probe.initial_delay.unwrap_or_default(),
-            ticks: None,
-            streak: Streak::default(),
-        }
-    }
-}
-
-/// A probe that is being asked.
-struct Asking<'a> {
-    probe: &'a Probe,
-    first: Instant,
-    ticks: Option<tokio::time::Interval>,
-    streak: Streak,
-}
-
-impl Asking<'_> {
-    /// The next verdict, and the last answer's reason where it was no success.
-    async fn verdict(&mut self, watch: &Watch) -> (bool, String) {
-        let of = Thresholds::of(self.probe);
-        loop {
-            let answer = self.once(watch).await;
-            let (streak, verdict) = self.streak.after(answer.is_ok(), of);
-            self.streak = streak;
-            if let Some(verdict) = verdict {
-                return (verdict, answer.err().unwrap_or_default());
-            }
-        }
+    fn asking(&self, probe: &Probe) -> Asking {
+        Asking::new(probe.clone(), self.since)
     }
 
-    async fn once(&mut self, watch: &Watch) -> Result<(), String> {
-        sleep_until(self.first).await;
-        let period = self.probe.period();
-        let ticks = self.ticks.get_or_insert_with(|| {
-            let mut ticks = interval_at(Instant::now(), period);
-            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            ticks
-        });
-        ticks.tick().await;
-        // Closed never.
-        let _open = watch.questions.acquire().await;
-        let name = &watch.container.name;
-        let timeout = self.probe.timeout();
-        ask::ask(&*watch.sandbox, name, &self.probe.ask, timeout).await
+    async fn verdict(&self, asking: &mut Asking) -> (bool, String) {
+        let name = &self.container.name;
+        asking.verdict(&*self.sandbox, name, &self.questions).await
     }
 }

@@ -2,7 +2,6 @@
 //! The port to what a pod runs in. Containers are known by name, volumes by name, ports by number:
 //! the code above knows nothing of how a sandbox keeps them apart.
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -15,14 +14,9 @@ use model::pod::debug::Debug;
 use model::pod::spec::Container;
 use model::pod::steps::Count;
 use model::time::Timestamp;
-use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::kept::Kept;
-
-/// A connection to a port of a pod.
-pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+use crate::reach::Reach;
 
 /// The last run of a container's program, as the sandbox has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -69,7 +63,7 @@ impl Ran {
 pub(crate) const CLASSES: [&str; 1] = [crate::cell::CLASS];
 
 /// What a pod runs in.
-pub(crate) trait Sandbox: Send + Sync + 'static {
+pub(crate) trait Sandbox: Reach + 'static {
     /// The name of its class: one of [`CLASSES`].
     fn class(&self) -> &'static str;
 
@@ -116,22 +110,6 @@ pub(crate) trait Sandbox: Send + Sync + 'static {
         uid: Uid,
         grace: Duration,
     ) -> BoxFuture<'a, Result<(), Error>>;
-
-    /// Runs another program in it, to its end.
-    fn exec<'a>(
-        &'a self,
-        container: &'a str,
-        argv: &'a [String],
-        timeout: Duration,
-    ) -> BoxFuture<'a, Result<Exit, Error>>;
-
-    /// Connects to a port of the pod, or of another host, as from within.
-    fn dial(
-        &self,
-        host: Option<IpAddr>,
-        port: u16,
-        timeout: Duration,
-    ) -> BoxFuture<'_, Result<Box<dyn Stream>, Error>>;
 
     /// Keeps what the next daemon has to know. When it answers, `kill -9` doesn't lose it.
     fn keep<'a>(&'a self, kept: &'a Kept) -> BoxFuture<'a, Result<(), Error>>;

@@ -12,7 +12,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, Error as TlsError, SignatureSc
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::sandbox::Stream;
+use crate::reach::Stream;
 
 /// Shakes hands on a connection.
 ///

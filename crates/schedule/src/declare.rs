@@ -7,11 +7,13 @@ use std::sync::Arc;
 use identity::{Effect, Permit, UserKey};
 use model::error::{Error, Within};
 use model::name::{Tenant, Uid};
+use model::pod::probe::Ask;
 use model::schedule::request::{Declare, Named};
 use model::schedule::spec::NeedOf;
 use model::schedule::{Spec, State, When, Why, Work, cycle};
 use units::name::UnitName;
 
+use crate::effects;
 use crate::handle::{Schedules, Shared, ask};
 use crate::kept::{self, Kept, Status, Wish};
 use crate::task::Order;
@@ -57,7 +59,11 @@ impl Schedules {
     pub fn effects_of_declare(&self, named: &Named, spec: &Spec) -> Result<Vec<Effect>, Error> {
         let actor = self.shared().actor(named);
         actor.check_labels(&spec.work)?;
-        actor.effects_of_start(&spec.work, &named.path())
+        let mut effects = actor.effects_of_start(&spec.work, &named.path())?;
+        if matches!(&spec.health, Some(health) if matches!(health.ask, Ask::Exec(_))) {
+            effects.push(Effect::below(effects::RUN_EXECUTABLE, &named.path()));
+        }
+        Ok(effects)
     }
 
     fn check_node(&self, spec: &Spec) -> Result<(), Error> {

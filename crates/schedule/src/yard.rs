@@ -11,11 +11,16 @@ use tokio::sync::{Semaphore, watch};
 /// Starts of one tenant at the same time; more wait. The runtime has a bound of its own.
 const STARTS: usize = 8;
 
+/// Questions of health checks that a tenant may have open. More wait.
+const QUESTIONS: usize = 32;
+
 /// Of one tenant.
 pub(crate) struct Yard {
     pub(crate) starts: Semaphore,
     /// Held while a schedule comes or goes.
     pub(crate) declaring: tokio::sync::Mutex<()>,
+    /// Health checks that are asked at the same time.
+    pub(crate) questions: Semaphore,
     /// Counts published statuses: who depends on another one looks then.
     pub(crate) news: watch::Sender<u64>,
 }
@@ -25,6 +30,7 @@ impl Yard {
         Self {
             starts: Semaphore::new(STARTS),
             declaring: tokio::sync::Mutex::default(),
+            questions: Semaphore::new(QUESTIONS),
             news: watch::Sender::new(0),
         }
     }

@@ -11,6 +11,7 @@ use api::schedule::v0::{
 use client::Config;
 use prost_types::Timestamp;
 
+use super::health::HealthFlags;
 use super::schedules;
 use super::work::WorkFlags;
 use crate::cmd::names::invent_name;
@@ -54,6 +55,8 @@ pub(super) struct WishFlags {
     /// have succeeded
     #[arg(long = "needs", value_name = "SCHEDULE|UNIT")]
     needs: Vec<String>,
+    #[command(flatten)]
+    health: HealthFlags,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -307,6 +310,7 @@ async fn declare(
             work: Some(work.build(&name)?),
             when: Some(When { when: Some(when) }),
             node: node.to_owned(),
+            health: wish.health.build().map_err(Failure::usage)?,
             ..wish.build()
         }),
         name,

@@ -5,6 +5,7 @@
 mod apply;
 mod change;
 mod declare;
+mod health;
 mod logs;
 mod security;
 mod show;

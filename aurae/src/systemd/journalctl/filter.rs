@@ -6,7 +6,7 @@ use regex::bytes::{Regex, RegexBuilder};
 use units::{glob, syslog};
 
 use super::args::Options;
-use super::entry::Entry;
+use super::entry::{Entry, Printer};
 use crate::failure::Failure;
 use crate::systemd::{node, time};
 
@@ -76,6 +76,20 @@ impl Filter {
     pub(super) fn takes_unit(&self, unit: &str) -> bool {
         !self.kernel
             && (self.units.is_empty() || self.units.iter().any(|it| glob::matches(it, unit)))
+    }
+
+    /// Whether any line of a log can match: what all its lines have in common must. A log that
+    /// can't isn't read, however long it is.
+    pub(super) fn can_match(&self, printer: &Printer) -> bool {
+        let common = Entry::printed(printer, 0, String::new(), b"");
+        let mut others = self.clone();
+        let is_a_lines = |name: &str| matches!(name, "MESSAGE" | "PRIORITY");
+        for set in &mut others.sets {
+            set.retain(|(name, _)| !is_a_lines(name));
+        }
+        (others.priorities, others.grep) = (None, None);
+        (others.since, others.until) = (None, None);
+        others.matches(&common)
     }
 
     /// What the node leaves out: all of it that it can know.
@@ -291,6 +305,38 @@ mod tests {
             time: 5,
             fields: fields.iter().map(field).collect(),
             ..Entry::default()
+        }
+    }
+
+    #[test]
+    fn a_log_of_which_no_line_can_match_is_not_read() {
+        let printer = Printer {
+            unit: "web.service".to_owned(),
+            program: "nginx".to_owned(),
+            pid: Some(7),
+            ..Printer::default()
+        };
+        let can = |words: &[&str]| filter(words).unwrap().can_match(&printer);
+        for yes in [
+            &[][..],
+            &["-t", "nginx"],
+            &["-p", "err"],
+            &["-g", "x"],
+            &["MESSAGE=x"],
+            &["_PID=7", "PRIORITY=3"],
+            &["_PID=8", "+", "MESSAGE=x"],
+            &["-S", "now"],
+        ] {
+            assert!(can(yes), "{yes:?}");
+        }
+        for no in [
+            &["-t", "cron"][..],
+            &["-u", "db"],
+            &["_PID=8"],
+            &["--facility", "kern"],
+            &["_TRANSPORT=syslog", "MESSAGE=x"],
+        ] {
+            assert!(!can(no), "{no:?}");
         }
     }
 

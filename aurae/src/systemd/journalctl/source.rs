@@ -113,7 +113,8 @@ pub(super) async fn logs(
         let unit = names.get(label).cloned();
         let unit = unit.unwrap_or_else(|| format!("{label}.service"));
         if filter.takes_unit(&unit) {
-            logs.extend(log(&status, unit, machine));
+            let log = log(&status, unit, machine);
+            logs.extend(log.filter(|it| filter.can_match(&it.printer)));
         }
     }
     logs.sort_by_key(|it| it.started);

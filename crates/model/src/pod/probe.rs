@@ -53,7 +53,7 @@ impl Probe {
     }
 
     /// Checks a probe; `once`: one success is enough, as for startup and liveness.
-    pub(super) fn check(&self, once: bool) -> Result<()> {
+    pub(crate) fn check(&self, once: bool) -> Result<()> {
         self.ask.check()?;
         let second = Duration::from_secs(1);
         let times = [

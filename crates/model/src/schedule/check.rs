@@ -30,8 +30,24 @@ pub(super) fn check(draft: &Draft) -> Result<()> {
             format!("has more than {MAX_NEEDS} entries"),
         ));
     }
+    check_health(draft).within("health")?;
     check_weight(draft)?;
     Ok(())
+}
+
+fn check_health(draft: &Draft) -> Result<()> {
+    let Some(health) = &draft.health else {
+        return Ok(());
+    };
+    if matches!(draft.work, Work::Pod { .. }) {
+        let problem = "is for programs and cells: the containers of a pod have probes";
+        return Err(Error::invalid("", problem));
+    }
+    if health.grace.is_some() {
+        let problem = "is the program's own: its `stop_grace`";
+        return Err(Error::invalid("grace", problem));
+    }
+    health.check(false)
 }
 
 fn check_rest(draft: &Draft) -> Result<()> {

@@ -16,6 +16,7 @@ use crate::executable::ExecutableSpec;
 use crate::label::Labels;
 use crate::name::Label;
 use crate::pod::PodSpec;
+use crate::pod::probe::Probe;
 use crate::time::Timestamp;
 
 /// The longest name: a run has a number after it.
@@ -255,6 +256,10 @@ pub struct Draft {
     /// What must be before a run begins.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub needs: Vec<Need>,
+    /// What a run is asked while it goes on. One that fails is stopped, and has failed; until it
+    /// has answered well it isn't ready. Of programs and cells: containers of pods have probes.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub health: Option<Probe>,
     /// So many runs go on, and are replaced a few at a time.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub replicas: Option<Replicas>,
@@ -296,6 +301,7 @@ impl Draft {
             missed: None,
             history: None,
             needs: Vec::new(),
+            health: None,
             replicas: None,
             job: None,
             suspended: false,

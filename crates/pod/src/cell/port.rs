@@ -16,7 +16,33 @@ use model::pod::steps::Count;
 
 use super::{CellSandbox, GET, UPDATE_CELL, WAIT, program_of};
 use crate::kept::Kept;
-use crate::sandbox::{Program, Ran, Sandbox, Stream};
+use crate::reach::{Reach, Stream};
+use crate::sandbox::{Program, Ran, Sandbox};
+
+impl Reach for CellSandbox {
+    fn exec<'a>(
+        &'a self,
+        container: &'a str,
+        argv: &'a [String],
+        timeout: Duration,
+    ) -> BoxFuture<'a, Result<Exit, Error>> {
+        Box::pin(self.exec_now(container, argv, timeout))
+    }
+
+    fn dial(
+        &self,
+        host: Option<IpAddr>,
+        port: u16,
+        timeout: Duration,
+    ) -> BoxFuture<'_, Result<Box<dyn Stream>, Error>> {
+        Box::pin(async move {
+            let permit = self.permit(GET, &self.path)?;
+            let pod = self.pod();
+            let dialed = self.runtime.dial(permit, &pod, (host, port), timeout).await;
+            dialed.map(|stream| Box::new(stream) as Box<dyn Stream>)
+        })
+    }
+}
 
 impl Sandbox for CellSandbox {
     fn class(&self) -> &'static str {
@@ -77,29 +103,6 @@ impl Sandbox for CellSandbox {
         grace: Duration,
     ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(self.stop_now(container, uid, grace))
-    }
-
-    fn exec<'a>(
-        &'a self,
-        container: &'a str,
-        argv: &'a [String],
-        timeout: Duration,
-    ) -> BoxFuture<'a, Result<Exit, Error>> {
-        Box::pin(self.exec_now(container, argv, timeout))
-    }
-
-    fn dial(
-        &self,
-        host: Option<IpAddr>,
-        port: u16,
-        timeout: Duration,
-    ) -> BoxFuture<'_, Result<Box<dyn Stream>, Error>> {
-        Box::pin(async move {
-            let permit = self.permit(GET, &self.path)?;
-            let pod = self.pod();
-            let dialed = self.runtime.dial(permit, &pod, (host, port), timeout).await;
-            dialed.map(|stream| Box::new(stream) as Box<dyn Stream>)
-        })
     }
 
     fn keep<'a>(&'a self, kept: &'a Kept) -> BoxFuture<'a, Result<(), Error>> {

@@ -3,6 +3,7 @@
 //! then. What is seen of its runs is in [`look`].
 
 mod give;
+mod health;
 mod look;
 
 use std::sync::Arc;

@@ -37,11 +37,16 @@ impl Task {
         }
         let unread = || (false, "ended; how is not known".to_owned());
         let (success, words) = end.unwrap_or_else(unread);
+        let (success, words) = match self.health.over(number) {
+            Some(why) => (false, why),
+            None => (success, words),
+        };
         self.event(Event::Ended(number, success, words));
         self.over(number);
     }
 
     pub(super) fn lost(&mut self, number: u64) {
+        self.health.over(number);
         self.event(Event::Lost(number));
         self.over(number);
     }

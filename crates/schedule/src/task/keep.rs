@@ -110,7 +110,8 @@ impl Task {
     /// Shows what is known.
     pub(super) fn publish(&mut self, why: Why) {
         let mut began = self.state.runs.iter().filter(|run| run.began.is_some());
-        let ready = began.any(|run| self.actor.is_ready(&run.shape, run.number));
+        let ready = began
+            .any(|run| self.answers(run.number) && self.actor.is_ready(&run.shape, run.number));
         let status = Status {
             wish: self.wish.clone(),
             state: self.state.clone(),

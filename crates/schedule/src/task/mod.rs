@@ -8,6 +8,7 @@
 
 mod begin;
 mod ends;
+mod health;
 mod keep;
 mod leave;
 mod orders;
@@ -24,6 +25,7 @@ use model::schedule::state::{Due, Entry, Event, RefusalKind, Run, Shape, State, 
 use model::schedule::steps::{self, Effect};
 use model::schedule::{Spec, When, Work};
 use model::time::Timestamp;
+use pod::Asking;
 use store::Store;
 use tenants::Tenants;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -64,6 +66,8 @@ enum Happened {
     Forgotten,
     /// The files of a run could not be brought up to date.
     NotRefreshed(u64),
+    /// What a run has answered, and what asks it.
+    Asked(u64, Box<Asking>, (bool, String)),
 }
 
 /// How a task ends.
@@ -115,6 +119,7 @@ pub(crate) struct Task {
     /// Records that go once that their runs have ended is on the disk; whether by force.
     forgets: BTreeMap<u64, bool>,
     quiet_since: Option<std::time::Instant>,
+    health: health::Health,
     inbox: mpsc::Receiver<Order>,
     status: watch::Sender<Arc<Status>>,
     removing: Option<Removing>,
@@ -171,6 +176,7 @@ impl Task {
             stops: BTreeMap::new(),
             forgets: BTreeMap::new(),
             quiet_since: None,
+            health: health::Health::default(),
             inbox,
             status,
             removing: None,
@@ -304,6 +310,7 @@ impl Task {
             actor: &self.actor,
             settings: &self.settings,
             stable: self.stable.as_ref(),
+            health: spec.health.is_some().then_some(&self.health),
             since: std::cell::Cell::new(self.quiet_since),
         };
         let step = match self.state.leaving {
@@ -327,6 +334,9 @@ impl Task {
                     begun = true;
                 }
             }
+        }
+        for number in self.health.failed() {
+            begun |= self.stop(number);
         }
         self.publish(step.why);
         let wake = step.wake.map(|wake| wake.since(now));
@@ -390,6 +400,7 @@ impl Task {
         let (actor, owner) = (self.actor.clone(), self.wish.owner.clone());
         self.job(async move { Happened::Ended(number, actor.ended(&owner, &shape, number).await) });
         self.watch_pod(number);
+        self.ask(number);
     }
 
     /// Others may need a pod to be ready.
@@ -431,6 +442,7 @@ impl Task {
             }
             Happened::Forgotten => {}
             Happened::NotRefreshed(number) => self.event(Event::NotRefreshed(number)),
+            Happened::Asked(number, asking, verdict) => self.asked(number, *asking, verdict),
         }
     }
 }

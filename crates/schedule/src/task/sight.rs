@@ -15,6 +15,7 @@ use model::schedule::{Spec, Work};
 
 use crate::act::Actor;
 use crate::handle::Settings;
+use crate::task::health::Health;
 
 /// The kind of what was made from a crontab.
 const CRONTAB: &str = "crontab";
@@ -32,6 +33,8 @@ pub(super) struct Around<'a> {
     pub(super) settings: &'a Settings,
     /// The work of the last revision that was rolled out whole, where it is another one.
     pub(super) stable: Option<&'a (u64, Arc<Work>)>,
+    /// Of runs that are asked.
+    pub(super) health: Option<&'a Health>,
     /// Since when there was room.
     pub(super) since: Cell<Option<Instant>>,
 }
@@ -53,7 +56,8 @@ impl Sight for Around<'_> {
     }
 
     fn ready(&self, run: &Run) -> bool {
-        self.actor.is_ready(&run.shape, run.number)
+        let answers = self.health.is_none_or(|it| it.is_well(run.number));
+        answers && self.actor.is_ready(&run.shape, run.number)
     }
 
     fn config(&self, config: &Config) -> Option<u64> {

@@ -114,7 +114,8 @@ fn needs(message: wire::Needs) -> Needs {
     }
 }
 
-fn probe(message: wire::Probe) -> Result<Probe> {
+/// Checks what a probe is made of; its times are the model's to check.
+pub(in crate::convert) fn probe(message: wire::Probe) -> Result<Probe> {
     use wire::probe::Ask as Wire;
     let ask = match required("ask", message.ask)? {
         Wire::Exec(exec) => Ask::Exec(exec.argv),
@@ -249,7 +250,7 @@ fn to_mount(mount: &VolumeMount) -> wire::VolumeMount {
     }
 }
 
-fn to_probe(probe: &Probe) -> wire::Probe {
+pub(in crate::convert) fn to_probe(probe: &Probe) -> wire::Probe {
     use wire::probe::Ask as Wire;
     let ask = match &probe.ask {
         Ask::Exec(argv) => Wire::Exec(wire::ExecAction { argv: argv.clone() }),

@@ -19,6 +19,7 @@ use super::request::{of_kind, token};
 use super::scalar::{enumeration, maybe_duration, parse, required};
 use crate::pod::v0 as wire;
 
+pub(in crate::convert) use container::{probe, to_probe};
 pub use model::pod::manifest::{Manifest, Problem, PullSecret, read as read_manifest, read_partly};
 pub use spec::{spec, to_spec};
 pub use status::{to_gone, to_status};

@@ -10,6 +10,7 @@ use model::schedule::spec::{
 use model::schedule::{When, Work};
 
 use super::{config, many};
+use crate::convert::pod::to_probe;
 use crate::convert::scalar::{to_duration, to_timestamp};
 use crate::convert::{cell, executable, pod};
 use crate::runtime::v0 as runtime;
@@ -46,6 +47,7 @@ pub fn to_spec(name: &str, draft: &Draft) -> wire::ScheduleSpec {
         .into(),
         history: draft.history,
         needs: draft.needs.iter().map(to_need).collect(),
+        health: draft.health.as_ref().map(to_probe),
         replicas: draft.replicas.as_ref().map(many::to_replicas),
         job: draft.job.as_ref().map(many::to_job),
         suspended: draft.suspended,

@@ -10,6 +10,7 @@ use model::schedule::{When, Work};
 use model::text::check_length;
 
 use super::{many, work};
+use crate::convert::pod::probe;
 use crate::convert::scalar::{enumeration, maybe_duration, parse, required, timestamp};
 use crate::schedule::v0 as wire;
 
@@ -46,6 +47,7 @@ pub(super) fn spec(named: &Named, message: wire::ScheduleSpec) -> Result<Spec> {
         },
         history: message.history,
         needs: needs.collect::<Result<_>>()?,
+        health: message.health.map(probe).transpose().within("health")?,
         replicas: message
             .replicas
             .map(many::replicas)

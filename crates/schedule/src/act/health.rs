@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A run as its health check reaches it: programs in its cell, and the ports of that. Each question
+//! is an act on behalf of the schedule's owner.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use identity::{Effect, UserKey};
+use model::error::{Error, Reason};
+use model::executable::{self, ExecutableSpec};
+use model::exit::Exit;
+use model::label::Labels;
+use model::name::{Label, ObjectPath};
+use model::object::{Kind, ObjectRef};
+use model::request::{RunExecutable, Stop, WaitFor};
+use model::schedule::Work;
+use model::status::Object;
+use pod::{Reach, Stream};
+
+use super::Actor;
+use crate::effects::{RUN_EXECUTABLE, STOP, below};
+
+const GET: &str = "runtime.Get";
+/// With what the names of these programs begin: no run's own has such a one by chance.
+const NAME: &str = "health-";
+
+/// See the module.
+pub(crate) struct Reached {
+    actor: Actor,
+    owner: UserKey,
+    run: ObjectPath,
+    /// What the run's first program is like: what is run beside it is the same user's, with the
+    /// same variables.
+    like: ExecutableSpec,
+}
+
+impl Actor {
+    /// A run that goes on; `None`: a pod, which has probes.
+    pub(crate) fn reached(&self, owner: &UserKey, work: &Work, number: u64) -> Option<Reached> {
+        let first = match work {
+            Work::Executable { program, .. } => program,
+            Work::Cell { programs, .. } => programs.first()?,
+            Work::Pod { .. } => return None,
+        };
+        Some(Reached {
+            actor: self.clone(),
+            owner: owner.clone(),
+            run: self.run(number).ok()?,
+            like: first.spec.clone(),
+        })
+    }
+}
+
+impl Reached {
+    async fn exec_now(&self, argv: &[String], timeout: Duration) -> Result<Exit, Error> {
+        let name = format!("{NAME}{}", unique()?);
+        let name: Label = name.parse().map_err(|e| Error::invalid("name", e))?;
+        let path = below(&self.run, &name)?;
+        let effects = vec![Effect::on(RUN_EXECUTABLE, &path)];
+        let permit = self.actor.permit(&self.owner, effects, "a health check")?;
+        let request = RunExecutable {
+            tenant: self.actor.named.tenant.clone(),
+            path: path.clone(),
+            labels: Labels::default(),
+            spec: beside(&self.like, argv)?,
+            request_id: None,
+            wait_for: WaitFor::Exited,
+            own_cell: None,
+            attach_follows: false,
+        };
+        let run = self.actor.ports.runtime.run_executable(permit, request);
+        match tokio::time::timeout(timeout, run).await {
+            Ok(ended) => match &*ended? {
+                Object::Executable(status) => Ok(status.exit.unwrap_or_else(Exit::unknown)),
+                Object::Cell(_) => Err(Error::internal("a cell has ended in its place")),
+            },
+            Err(_) => {
+                self.kill(path).await?;
+                let message = format!("it had not ended after {timeout:?}, and was killed");
+                Err(Error::new(Reason::Deadline, message))
+            }
+        }
+    }
+
+    async fn kill(&self, path: ObjectPath) -> Result<(), Error> {
+        let effects = vec![Effect::on(STOP, &path)];
+        let permit = self.actor.permit(&self.owner, effects, "a health check")?;
+        let target = ObjectRef {
+            kind: Some(Kind::Executable),
+            ..ObjectRef::new(self.actor.named.tenant.clone(), path)
+        };
+        let grace = Some(Duration::ZERO);
+        let stopped = self
+            .actor
+            .ports
+            .runtime
+            .stop(permit, Stop { target, grace });
+        // It may have ended just now.
+        drop(stopped.await);
+        Ok(())
+    }
+}
+
+impl Reach for Reached {
+    fn exec<'a>(
+        &'a self,
+        _: &'a str,
+        argv: &'a [String],
+        timeout: Duration,
+    ) -> BoxFuture<'a, Result<Exit, Error>> {
+        Box::pin(self.exec_now(argv, timeout))
+    }
+
+    fn dial(
+        &self,
+        host: Option<IpAddr>,
+        port: u16,
+        timeout: Duration,
+    ) -> BoxFuture<'_, Result<Box<dyn Stream>, Error>> {
+        Box::pin(async move {
+            let effects = vec![Effect::on(GET, &self.run)];
+            let permit = self.actor.permit(&self.owner, effects, "a health check")?;
+            let cell = ObjectRef {
+                kind: Some(Kind::Cell),
+                ..ObjectRef::new(self.actor.named.tenant.clone(), self.run.clone())
+            };
+            let runtime = &self.actor.ports.runtime;
+            let dialed = runtime.dial(permit, &cell, (host, port), timeout).await;
+            dialed.map(|stream| Box::new(stream) as Box<dyn Stream>)
+        })
+    }
+}
+
+/// A program that runs beside another one, as `exec` has it, and leaves no record.
+fn beside(like: &ExecutableSpec, argv: &[String]) -> Result<ExecutableSpec, Error> {
+    let like = executable::Draft::from(like.clone());
+    executable::Draft {
+        argv: argv.to_vec(),
+        auto_remove: true,
+        stop_grace: Some(Duration::ZERO),
+        env: like.env,
+        secret_env: like.secret_env,
+        cwd: like.cwd,
+        cwd_optional: like.cwd_optional,
+        user: like.user,
+        group: like.group,
+        groups: like.groups,
+        capabilities: like.capabilities,
+        no_new_privileges: like.no_new_privileges,
+        seccomp: like.seccomp,
+        ..executable::Draft::default()
+    }
+    .try_into()
+}
+
+/// A part of a name that no other question has.
+fn unique() -> Result<String, Error> {
+    let mut bits = [0; 8];
+    rustix::rand::getrandom(&mut bits, rustix::rand::GetRandomFlags::empty())
+        .map_err(|e| Error::internal(format!("no random numbers: {e}")))?;
+    Ok(format!("{:016x}", u64::from_le_bytes(bits)))
+}
