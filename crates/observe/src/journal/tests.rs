@@ -525,11 +525,21 @@ async fn sockets_connections_and_what_was_on_its_way_outlive_the_daemon() {
         assert!(Instant::now() < deadline, "{:?}", shelf.names());
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    // Where the file is gone, another socket takes the place of the one that leads nowhere.
-    drop(journal);
-    std::fs::remove_file(folder.path().join("journal/socket")).unwrap();
-    let journal = begin(&logs).await;
-    native().send(b"MESSAGE=anew\n").unwrap();
+}
+
+/// Where a socket's file is gone, another one takes the place of the one that leads nowhere.
+#[tokio::test]
+async fn a_socket_without_its_file_is_made_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let shelf = Arc::new(Shelf::default());
+    let logs = Logs::start(&folder.path().join("logs"), LogsConfig::default()).unwrap();
+    let config = || config(folder.path(), RateLimit::default());
+    let path = folder.path().join("journal/socket");
+    drop(start_keeping(config(), &logs, shelf.clone()).await);
+    std::fs::remove_file(&path).unwrap();
+    let journal = start_keeping(config(), &logs, shelf.clone()).await;
+    let socket = UnixDatagram::unbound().unwrap();
+    socket.send_to(b"MESSAGE=anew\n", &path).unwrap();
     journal.inbox().is_taken().await;
     assert_eq!(shelf.names().len(), 5, "{:?}", shelf.names());
 }

@@ -34,36 +34,54 @@ pub const UNIT: &str = "schedule.aurae/unit";
 pub(super) const CELL: &str = "system";
 /// Between two tries to end what is to be killed.
 const AGAIN: Duration = Duration::from_secs(2);
-/// Commands of all units that are begun at the same time.
-const STARTS: usize = 16;
+/// Commands of all units that are begun at the same time, by each processor, and at least and at
+/// most. One init starts them all: where more wait with it, each waits longer for its answer, and
+/// none begins sooner.
+const STARTS: (usize, usize, usize) = (2, 4, 32);
 /// A command that takes longer to begin (one that forks, and has no main process yet) gives its
 /// place to others: as many as there are places must not hold up a machine.
 const LONG: Duration = Duration::from_secs(2);
 
 /// Starts that the manager has begun and that have no program yet. As long as there are many, jobs
 /// wait: the time that a unit has for its start must not pass while others are started.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Places(Arc<Notify>);
+#[derive(Clone, Debug)]
+pub(crate) struct Places {
+    all: usize,
+    taken: Arc<Notify>,
+}
 
 /// One of them, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Place(Arc<Notify>);
 
 impl Places {
+    pub(crate) fn new() -> Places {
+        Places {
+            all: 2 * at_once(),
+            taken: Arc::default(),
+        }
+    }
+
     pub(crate) fn take(&self) -> Place {
-        Place(self.0.clone())
+        Place(self.taken.clone())
     }
 
     /// How many are left beside those that are taken, and those that were decided on.
     pub(crate) fn left(&self, decided: usize) -> usize {
-        let taken = Arc::strong_count(&self.0).saturating_sub(1);
-        (2 * STARTS).saturating_sub(taken.saturating_add(decided))
+        let taken = Arc::strong_count(&self.taken).saturating_sub(1);
+        self.all.saturating_sub(taken.saturating_add(decided))
     }
 
     /// Resolves when one was given up before its command had begun.
     pub(crate) async fn given_up(&self) {
-        self.0.notified().await;
+        self.taken.notified().await;
     }
+}
+
+fn at_once() -> usize {
+    let (each, least, most) = STARTS;
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    processors.saturating_mul(each).clamp(least, most)
 }
 
 impl Place {
@@ -135,7 +153,7 @@ impl Runs {
             runtime,
             identity,
             making: Arc::default(),
-            starts: Arc::new(Semaphore::new(STARTS)),
+            starts: Arc::new(Semaphore::new(at_once())),
             latest: Arc::default(),
         }
     }

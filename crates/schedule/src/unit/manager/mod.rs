@@ -250,7 +250,7 @@ impl Manager {
             jobs: JoinSet::new(),
             inbox,
             busy: watch::Sender::new(false),
-            places: Places::default(),
+            places: Places::new(),
             folder: beginning.sockets,
             sockets: BTreeMap::new(),
             heard,
