@@ -43,7 +43,8 @@ const OF_CELL: u64 = 3;
 const OF_EXECUTABLE: u64 = 4;
 /// Of a reader of a log, at most.
 const OF_READER: u64 = 3;
-/// What the daemon has open beside these and its connections: handshakes, files, sockets.
+/// What the daemon has open beside these and its connections: handshakes, files, sockets, and three
+/// more of each executable in the administrators' cells that outlive their inits.
 const OWN_DESCRIPTORS: u64 = 1024;
 
 /// The parts that cells, executables and readers have of descriptors that are too few for all:

@@ -5,7 +5,7 @@
 use std::fmt::Debug;
 
 use init::protocol::codec::Packet;
-use init::protocol::{CellEvent, CellRequest, NodeEvent, NodeRequest};
+use init::protocol::{CellEvent, CellRequest, NodeEvent, NodeRequest, Orphan};
 
 fn both_ways<P: Packet + PartialEq + Debug>(bytes: &[u8]) {
     if let Ok(message) = P::decode(bytes) {
@@ -23,4 +23,5 @@ pub(crate) fn check(bytes: &[u8]) {
     both_ways::<NodeEvent>(bytes);
     both_ways::<CellRequest>(bytes);
     both_ways::<CellEvent>(bytes);
+    both_ways::<Orphan>(bytes);
 }

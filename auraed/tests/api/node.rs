@@ -94,6 +94,11 @@ impl TestNode {
         format!("{}-second", self.cgroup)
     }
 
+    /// Whether there is a daemon that takes connections.
+    pub(crate) fn answers(&self) -> bool {
+        std::os::unix::net::UnixStream::connect(self.socket()).is_ok()
+    }
+
     fn wait_until_it_answers(&mut self) {
         let started = Instant::now();
         while std::os::unix::net::UnixStream::connect(self.socket()).is_err() {

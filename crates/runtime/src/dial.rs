@@ -41,7 +41,8 @@ impl Runtime {
             Error::new(Reason::WrongState, message)
         };
         let cell = self.shared.index.cell(&key).ok_or_else(ended)?;
-        let init = rustix::io::fcntl_dupfd_cloexec(cell.init(), 3).map_err(|_| ended())?;
+        let init =
+            rustix::io::fcntl_dupfd_cloexec(&*cell.init().process(), 3).map_err(|_| ended())?;
         let work = async move {
             let mut last = Err(std::io::Error::from(Errno::CONNREFUSED));
             let ways = host.map_or_else(|| ways(&object), |host| vec![host]);

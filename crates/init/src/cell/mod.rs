@@ -16,10 +16,12 @@
 //! copy of a record that a new daemon gets (at most 64 KiB), and the text of a failure (at most 1
 //! KiB).
 
+mod adopted;
 mod clones;
 mod follow;
 mod image;
 mod launch;
+mod light;
 pub(crate) mod mounts;
 mod open;
 mod orphans;
@@ -42,6 +44,7 @@ use kernel::signal::SignalFd;
 
 use crate::poll::Poll;
 use crate::protocol::{Namespaces, Root};
+use adopted::Heard;
 use orphans::Orphans;
 use room::{Room, Source};
 use stop::Stop;
@@ -52,6 +55,9 @@ const PACKETS_AT_ONCE: usize = 16;
 const KEEP: usize = 8 * 1024;
 /// How long to leave alone what failed for want of descriptors or memory.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// How many ends of children that are no workload's are remembered.
+const ORPHANS: usize = 64;
 
 /// The token of the signals; the others are of rooms.
 const SIGNALS: u64 = 0;
@@ -81,6 +87,7 @@ pub(crate) struct Cell {
     /// How many rooms there were.
     last_room: u32,
     orphans: Orphans,
+    heard: Heard,
     buffer: Option<Scratch>,
     stop: Option<Stop>,
 }
@@ -102,6 +109,7 @@ impl Cell {
                 self.handle(token);
                 number += 1;
             }
+            self.conclude_awaited();
             self.advance_stop();
             for room in self.rooms.iter_mut().flatten() {
                 room.tend(&self.poll);
@@ -113,7 +121,7 @@ impl Cell {
     fn timeout(&self) -> Option<Duration> {
         let rooms = self.rooms.iter().flatten();
         let rooms = rooms.filter_map(|room| room.timeout());
-        let again = self.reap_again.then_some(PAUSE);
+        let again = (self.reap_again || self.heard.is_awaited).then_some(PAUSE);
         let stop = self
             .stop
             .as_ref()
@@ -124,6 +132,7 @@ impl Cell {
     fn handle(&mut self, token: u64) {
         match Source::of(token) {
             Source::Signals => self.read_signals(),
+            Source::Orphans => self.read_orphans(),
             Source::Listener(room) => self.within(room, Self::accept),
             Source::Link(room) => self.within(room, Self::read_link),
             Source::Status(room) => self.within(room, |cell, room| {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Signals of a cell-init: children that ended, and the node's order to stop.
 
+use std::os::fd::AsFd;
+
 use kernel::pidfd;
 use kernel::signal::Signal;
 use kernel::wait::{self, Exit, Reap, Target};
@@ -8,8 +10,8 @@ use rustix::io::Errno;
 
 use super::Cell;
 use super::room::Room;
-use super::workload::{State, Workload, exit_record, unknown_end};
-use crate::protocol::{CellEvent, ExitHow, ExitRecord, Failure, Namespaces};
+use super::workload::{State, Workload, exit_record};
+use crate::protocol::{CellEvent, ExitHow, ExitRecord, Failure, Namespaces, Orphan};
 use crate::reap::each_end;
 
 impl Cell {
@@ -48,7 +50,10 @@ impl Cell {
         let mut rooms = self.rooms.iter().flatten();
         let Some(number) = rooms.find(|room| is_its(room)).map(|room| room.number()) else {
             // An orphan of some workload.
-            self.orphans.remember(exit);
+            self.orphans.remember(Orphan {
+                pid: exit.pid,
+                exit: exit_record(exit, 0),
+            });
             return true;
         };
         let mut known = true;
@@ -89,20 +94,20 @@ impl Cell {
     }
 
     /// The main process of a workload has ended that wasn't executed here. One that isn't a child
-    /// of this init is reaped elsewhere: how it ended is not known.
+    /// of this init is reaped elsewhere: how it ended is not known, unless node-init says it.
     pub(super) fn main_ended(&mut self, room: &mut Room, token: u64) {
-        let at = room.watched_at(token);
-        let Some(workload) = at.and_then(|at| room.workloads.0.get_mut(at)) else {
+        let Some(at) = room.watched_at(token) else {
             return;
         };
-        let own = wait::try_wait(Target::Pid(workload.pid), Reap::No);
+        let Some(workload) = room.workloads.0.get(at) else {
+            return;
+        };
+        let own = wait::try_wait(Target::PidFd(workload.pidfd.as_fd()), Reap::No);
         let is_child = !own.is_err_and(|error| error.is(Errno::CHILD.raw_os_error()));
         if is_child || !pidfd::has_ended(&workload.pidfd).unwrap_or(false) {
             return;
         }
-        self.unwatch(workload);
-        workload.conclude(unknown_end(workload.started_ns));
-        room.news = true;
+        self.conclude_foreign(room, at);
     }
 
     pub(super) fn unwatch(&self, workload: &mut Workload) {

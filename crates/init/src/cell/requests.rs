@@ -3,7 +3,6 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use kernel::Context;
 use kernel::cgroup::Cgroup;
 use kernel::clone::{self, Cloned};
 use kernel::sealed::{self, Sealed};
@@ -15,22 +14,22 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
 
+use super::adopted::Ending;
 use super::launch::{self, Child};
 use super::room::Room;
-use super::workload::{State, Workload, unknown_end};
-use super::{Cell, end, mounts, passed};
+use super::workload::{State, Workload};
+use super::{Cell, mounts, passed};
 use crate::codec::{Packet, StartHead, request_number, start_head};
 use crate::failure::InStep;
 use crate::poll::Interest;
 use crate::protocol::{
-    CellEvent, CellRequest, Failure, MAX_LIGHT, MAX_SEALED, MountTarget, Namespaces, Stdio, Step,
-    Uid, VERSION,
+    CellEvent, CellRequest, Failure, MAX_SEALED, MountTarget, Namespaces, Stdio, Step, Uid, VERSION,
 };
 
 /// The result of a request that is answered by `Done` or `Failed`.
-type Outcome = Result<(), Failure>;
+pub(super) type Outcome = Result<(), Failure>;
 
-fn failed(step: Step, errno: Errno, detail: &str) -> Failure {
+pub(super) fn failed(step: Step, errno: Errno, detail: &str) -> Failure {
     Failure::new(step, errno.raw_os_error(), detail)
 }
 
@@ -117,6 +116,21 @@ impl Cell {
             CellRequest::Main { request, uid, pid } => {
                 (request, self.put_main(room, uid, pid, fds))
             }
+            CellRequest::Orphans { request } => (request, self.hear_of_orphans(room, fds)),
+            CellRequest::Adopt {
+                request,
+                state,
+                forks,
+                stop_signal,
+                grace_ms,
+            } => {
+                let ending = Ending {
+                    forks,
+                    stop_signal,
+                    grace_ms,
+                };
+                (request, self.adopt(room, state, &ending, fds))
+            }
             CellRequest::Exit { request } => (request, self.exit(room, request)),
             // Handled by the caller.
             CellRequest::Hello { .. }
@@ -152,64 +166,8 @@ impl Cell {
         mounts::attach(&self.root, from, to)
     }
 
-    /// Serves a light cell from now on.
-    fn serve_light(
-        &mut self,
-        asking: &Room,
-        uid: Uid,
-        record: Vec<u8>,
-        fds: Vec<OwnedFd>,
-    ) -> Outcome {
-        let listener = only(fds)?;
-        if self.stop.is_some() {
-            return Err(stopping());
-        }
-        let mut others = self.rooms.iter().flatten();
-        if asking.uid == uid || others.any(|room| room.uid == uid) {
-            return Err(failed(
-                Step::Protocol,
-                Errno::EXIST,
-                "this uid is in use here",
-            ));
-        }
-        let number = self.last_room.checked_add(1);
-        let number = number.filter(|_| self.rooms.len() <= MAX_LIGHT);
-        let Some(number) = number.filter(|_| self.rooms.try_reserve(1).is_ok()) else {
-            return Err(failed(
-                Step::Limit,
-                Errno::NOMEM,
-                "too many light cells in this cell",
-            ));
-        };
-        rustix::io::ioctl_fionbio(&listener, true)
-            .call("ioctl(FIONBIO)")
-            .step(Step::Protocol)?;
-        let room = Room::open(number, (uid, record), listener, &self.poll).step(Step::Limit)?;
-        self.last_room = number;
-        self.rooms.push(Some(Box::new(room)));
-        Ok(())
-    }
-
-    /// Serves a light cell no more.
-    fn unlight(&mut self, uid: Uid) -> Outcome {
-        let mut rooms = self.rooms.iter_mut().flatten();
-        let Some(room) = rooms.find(|room| room.uid == uid && !room.is_own()) else {
-            // The asking one is not among them: a cell doesn't end itself so.
-            return Err(failed(
-                Step::Protocol,
-                Errno::SRCH,
-                "no such light cell here",
-            ));
-        };
-        if room.workloads.any_unended() {
-            return Err(failed(Step::Protocol, Errno::BUSY, "workloads run in it"));
-        }
-        room.is_over = true;
-        Ok(())
-    }
-
     /// Whether a process is one of another workload than this one's already.
-    fn is_of_another(&self, asking: &Room, uid: Uid, pid: i32) -> bool {
+    pub(super) fn is_of_another(&self, asking: &Room, uid: Uid, pid: i32) -> bool {
         let mut rooms = self.rooms.iter().flatten().map(|room| &**room);
         let elsewhere = rooms.any(|room| room.workloads.at_process(pid).is_some());
         let here = asking.workloads.at_process(pid);
@@ -236,41 +194,23 @@ impl Cell {
         workload.pid = pid;
         workload.pidfd = pidfd;
         workload.state = State::Running;
+        workload.is_awaited = false;
         workload.forks = false;
-        if !is_there {
-            let started_ns = workload.started_ns;
-            let record = match self.orphans.take(pid) {
-                Some(exit) => workload.exit_record(&exit),
-                None => unknown_end(started_ns),
-            };
+        if !is_there && let Some(exit) = self.orphans.take(pid) {
+            let record = workload.end(exit);
             workload.conclude(record);
             room.news = true;
             return Ok(());
         }
         let mut all = room.workloads.0.iter();
         match all.position(|workload| workload.uid == uid) {
-            Some(at) => room.watch(at, &self.poll).step(Step::Limit),
+            Some(at) if is_there => room.watch(at, &self.poll).step(Step::Limit),
+            Some(at) => {
+                self.conclude_foreign(room, at);
+                Ok(())
+            }
             None => Ok(()),
         }
-    }
-
-    /// Ends a light cell, or the init with its own cell.
-    fn exit(&mut self, room: &mut Room, request: u64) -> Outcome {
-        let is_busy = !room.workloads.0.is_empty();
-        // One whose making came to nothing, or whose daemon is gone for good, holds up nothing.
-        let is_used = |room: &Room| room.link.is_some() || room.workloads.any_unended();
-        let mut others = self.rooms.iter().flatten();
-        let serves_others = room.is_own() && others.any(|room| is_used(room));
-        if is_busy || serves_others {
-            let detail = "workloads run here, or have ended and are not acknowledged";
-            return Err(failed(Step::Protocol, Errno::BUSY, detail));
-        }
-        if !room.is_own() {
-            room.is_over = true;
-            return Ok(());
-        }
-        room.post(&self.poll, &CellEvent::Done { request }, &[]);
-        end()
     }
 
     /// A start in a sealed memfd.
@@ -290,7 +230,7 @@ impl Cell {
     }
 
     /// Whether another workload can be started, of this uid.
-    fn admit(&mut self, room: &mut Room, uid: Uid) -> Outcome {
+    pub(super) fn admit(&mut self, room: &mut Room, uid: Uid) -> Outcome {
         if !room.said_hello {
             return Err(failed(Step::Protocol, Errno::PROTO, "no Hello yet"));
         }
@@ -434,7 +374,7 @@ impl Cell {
 }
 
 /// The one descriptor of a request.
-fn only(fds: Vec<OwnedFd>) -> Result<OwnedFd, Failure> {
+pub(super) fn only(fds: Vec<OwnedFd>) -> Result<OwnedFd, Failure> {
     match <[OwnedFd; 1]>::try_from(fds) {
         Ok([only]) => Ok(only),
         Err(_) => Err(failed(
@@ -445,7 +385,7 @@ fn only(fds: Vec<OwnedFd>) -> Result<OwnedFd, Failure> {
     }
 }
 
-fn stopping() -> Failure {
+pub(super) fn stopping() -> Failure {
     failed(Step::Limit, Errno::SHUTDOWN, "the cell is being stopped")
 }
 
@@ -541,7 +481,7 @@ fn status_pipe() -> Result<(OwnedFd, OwnedFd), Failure> {
     pipe.map_err(|errno| failed(Step::Limit, errno, "pipe"))
 }
 
-fn memory_events(leaf: BorrowedFd<'_>) -> Option<OwnedFd> {
+pub(super) fn memory_events(leaf: BorrowedFd<'_>) -> Option<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     rustix::fs::openat(leaf, "memory.events", flags, Mode::empty()).ok()
 }

@@ -19,6 +19,8 @@ use crate::protocol::{CellEvent, MAX_PACKET, Namespaces, Uid, VERSION};
 /// The kinds of tokens of a room; those of exec-status pipes are [`STATUS`] and their descriptor.
 const LISTENER: u32 = 1;
 const LINK: u32 = 2;
+/// Of the socket on which node-init tells of orphans; it is no room's.
+const ORPHANS: u32 = 3;
 const STATUS: u32 = 16;
 /// Of the pidfds of main processes that weren't executed here, with their descriptor.
 const MAIN: u32 = 1 << 31;
@@ -48,6 +50,7 @@ pub(super) struct Room {
 /// What a token is of.
 pub(super) enum Source {
     Signals,
+    Orphans,
     Listener(u32),
     Link(u32),
     Status(u32),
@@ -60,12 +63,18 @@ impl Source {
         let number = u32::try_from(number).unwrap_or(u32::MAX);
         match u32::try_from(kind) {
             Ok(0) => Source::Signals,
+            Ok(ORPHANS) => Source::Orphans,
             Ok(LISTENER) => Source::Listener(number),
             Ok(LINK) => Source::Link(number),
             Ok(kind) if kind & MAIN != 0 => Source::Main(number),
             _ => Source::Status(number),
         }
     }
+}
+
+/// The token of node-init's socket.
+pub(super) fn orphans_token() -> u64 {
+    ORPHANS.into()
 }
 
 impl Room {
@@ -356,6 +365,7 @@ mod tests {
     fn a_token_says_which_room_and_which_source() {
         let number = |token| match Source::of(token) {
             Source::Signals => ("signals", 0),
+            Source::Orphans => ("orphans", 0),
             Source::Listener(number) => ("listener", number),
             Source::Link(number) => ("link", number),
             Source::Status(number) => ("status", number),
@@ -363,6 +373,7 @@ mod tests {
         };
         let token = |room: u64, kind: u32| room << 32 | u64::from(kind);
         assert_eq!(number(0), ("signals", 0));
+        assert_eq!(number(orphans_token()), ("orphans", 0));
         assert_eq!(number(token(0, LISTENER)), ("listener", 0));
         assert_eq!(number(token(7, LINK)), ("link", 7));
         assert_eq!(number(token(7, STATUS)), ("status", 7));

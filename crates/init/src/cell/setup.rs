@@ -19,8 +19,10 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
 
+use super::adopted::Heard;
+use super::orphans::Orphans;
 use super::room::Room;
-use super::{Cell, SIGNALS};
+use super::{Cell, ORPHANS, SIGNALS};
 use super::{image, mounts};
 use crate::codec::Packet;
 use crate::failure::InStep;
@@ -360,7 +362,8 @@ fn build(
         reap_again: false,
         rooms: vec![own_room],
         last_room: 0,
-        orphans: Default::default(),
+        orphans: Orphans::at_most(ORPHANS),
+        heard: Heard::default(),
         buffer: Some(Scratch::new(MAX_PACKET).step(Step::Limit)?),
         stop: None,
     })

@@ -75,6 +75,8 @@ pub(super) struct Workload {
     pub(super) told: bool,
     /// Its pidfd is among what the loop waits for: see `Cell::main_ended`.
     pub(super) is_watched: bool,
+    /// It has ended, and node-init is about to say how: see [`super::adopted`].
+    pub(super) is_awaited: bool,
     /// The present daemon knows of its end, or of that of its first process.
     pub(super) end_told: bool,
     /// In a shutdown: when it is killed.
@@ -106,6 +108,7 @@ impl Workload {
             grace_ms: head.grace_ms,
             told: true,
             is_watched: false,
+            is_awaited: false,
             end_told: false,
             kill_at: None,
         }
@@ -197,13 +200,19 @@ impl Workload {
 
     /// The record of its end.
     pub(super) fn exit_record(&self, exit: &Exit) -> ExitRecord {
+        self.end(exit_record(exit, self.started_ns))
+    }
+
+    /// The record of its end, of a process that another one has waited for.
+    pub(super) fn end(&self, exit: ExitRecord) -> ExitRecord {
         let oom_kills = self
             .memory_events
             .as_ref()
             .and_then(|file| oom_kills(file.as_fd()));
         ExitRecord {
             oom_kills,
-            ..exit_record(exit, self.started_ns)
+            started_ns: self.started_ns,
+            ..exit
         }
     }
 }

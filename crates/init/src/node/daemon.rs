@@ -290,6 +290,7 @@ impl Node {
             NodeRequest::DropDescriptor { number } => self.kept.forget(number),
             NodeRequest::ListDescriptors { request } => self.kept.list(request),
             NodeRequest::RenewRoot => self.renew_root(),
+            NodeRequest::TellOrphans { uid } => self.tell_orphans(uid, packet.fds),
         }
     }
 

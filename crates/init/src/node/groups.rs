@@ -145,6 +145,12 @@ impl Groups {
         self.daemon.as_ref().map(AsFd::as_fd)
     }
 
+    /// Whether a process is in a cell of the administrators' tenant.
+    pub(super) fn is_administrators(&self, pid: i32) -> bool {
+        let own = self.base.as_ref().map(|base| base.path().join(SYSTEM));
+        own.is_some_and(|own| find::path_of_process(pid).is_ok_and(|path| path.starts_with(own)))
+    }
+
     /// Kills every process of all cells.
     pub(super) fn kill_cells(&self) {
         let Some(base) = &self.base else { return };

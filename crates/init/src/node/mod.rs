@@ -14,6 +14,7 @@
 //! * [`daemon`]: the connection to the daemon.
 //! * [`creation`]: the connection to the spawner.
 //! * [`kept`]: descriptors that outlive the daemon.
+//! * [`orphans`]: the ends of what a dead cell-init has left.
 //! * [`rescue`]: a shell where no daemon comes up.
 //! * [`shutdown`]: the end.
 //! * [`state`]: the state's folder where the root can't be written.
@@ -30,6 +31,7 @@ mod disk;
 mod groups;
 mod kept;
 mod machine;
+mod orphans;
 mod reap;
 mod rescue;
 mod shutdown;
@@ -56,6 +58,7 @@ use creation::Spawner;
 use daemon::Daemon;
 use groups::Groups;
 use kept::Kept;
+use orphans::Orphans;
 use rescue::Rescue;
 use shutdown::Shutdown;
 use watchdog::Dog;
@@ -99,6 +102,7 @@ struct Node {
     spawner: Spawner,
     cells: Cells,
     kept: Kept,
+    orphans: Orphans,
     rescue: Rescue,
     /// There may be exits that the daemon doesn't know.
     news: bool,
@@ -177,6 +181,7 @@ impl Node {
             spawner: Spawner::default(),
             cells: Cells::default(),
             kept: Kept::of_limit(descriptors),
+            orphans: Orphans::default(),
             rescue: Rescue::default(),
             news: false,
             reap_again: false,

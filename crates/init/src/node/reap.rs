@@ -65,10 +65,14 @@ impl Node {
         if self.cells.by_pid(exit.pid).is_none() && self.cells.any_asked() {
             self.read_spawner_to_the_end();
         }
-        // Any other process is an orphan.
-        self.cells
-            .by_pid(exit.pid)
-            .is_none_or(|at| self.cell_ended(at, exit))
+        match self.cells.by_pid(exit.pid) {
+            Some(at) => self.cell_ended(at, exit),
+            // Any other process is an orphan.
+            None => {
+                self.orphan_ended(exit);
+                true
+            }
+        }
     }
 
     fn cell_ended(&mut self, at: usize, exit: &Exit) -> bool {
@@ -84,6 +88,7 @@ impl Node {
                 self.fail_cell(at, failure);
             }
             _ => {
+                self.orphans.forget(cell.uid);
                 let exit = exit_record(exit, cell.started_ns);
                 cell.stage = Stage::Ended { exit, told: false };
                 self.news = true;

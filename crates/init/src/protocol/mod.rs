@@ -23,12 +23,14 @@ mod bound;
 pub mod codec;
 mod launch;
 pub mod sandbox;
+mod workload;
 
 pub use bound::{FIRST_PART, longer_by};
 pub use launch::{Keyring, Launch, Open, OpenHow, Principal};
+pub use workload::{ExitHow, ExitRecord, Orphan, Stdio, WorkloadState};
 
 /// The version of both conversations. Changes with every change of a packet's meaning.
-pub const VERSION: u16 = 12;
+pub const VERSION: u16 = 13;
 /// The largest packet, in bytes.
 pub const MAX_PACKET: usize = 160 * 1024;
 /// The largest request that comes sealed ([`CellRequest::Sealed`]), in bytes: what `execve` takes
@@ -54,6 +56,8 @@ pub const MAX_WORKLOADS: usize = 4096;
 pub const MAX_LIGHT: usize = 4096;
 /// The most descriptors that an executable gets from 3 on.
 pub const MAX_PASSED: usize = 48;
+/// The most orphans whose ends node-init remembers for a cell-init that comes after a dead one.
+pub const MAX_ORPHANS: usize = 256;
 /// The most variables that get an executable's own pid.
 pub const MAX_PID_ENV: usize = 8;
 /// The most descriptors that node-init keeps for the next daemon, where its own limit of open files
@@ -153,6 +157,15 @@ pub enum NodeRequest {
     /// copies of is made anew, once no cell is in the making. Cells that are there stay as they
     /// are.
     RenewRoot,
+    /// Say how orphans of the administrators' cells end: processes whose cell-init has ended before
+    /// them, so that node-init is their parent. Each as an [`Orphan`] on a socket, for as long as
+    /// the init of this cell lives; at first those of the last minute, [`MAX_ORPHANS`] at most.
+    /// What the socket has no room for is dropped. Descriptor: the socket, whose other end goes
+    /// with [`CellRequest::Orphans`].
+    TellOrphans {
+        /// The cell whose init is to know.
+        uid: Uid,
+    },
 }
 
 /// What node-init sends the daemon.
@@ -634,6 +647,27 @@ pub enum CellRequest {
         /// Its process id in the cell-init's pid namespace.
         pid: i32,
     },
+    /// Where node-init says how those end that it is the parent of. Before the first `Adopt`.
+    /// Descriptor: the socket; see [`NodeRequest::TellOrphans`].
+    Orphans {
+        /// Comes back with the answer.
+        request: u64,
+    },
+    /// Keep a workload that another init of this cell had kept, and that has died. Descriptors: its
+    /// leaf, then those of a [`CellEvent::Workload`]; there is no annex among them. The answer is
+    /// `Done`; what has ended meanwhile is told as any end.
+    Adopt {
+        /// Comes back with the answer.
+        request: u64,
+        /// What the daemon knows of it.
+        state: WorkloadState,
+        /// As in [`Launch`].
+        forks: bool,
+        /// As in [`Launch`].
+        stop_signal: u8,
+        /// As in [`Launch`], in milliseconds.
+        grace_ms: u32,
+    },
     /// End: nothing runs here any more. Refused (EBUSY) while something does, or a light cell that
     /// is served here has a daemon's connection or something that runs. A light cell's
     /// conversation ends; any other cell's init does, which serves no light cells any more.
@@ -704,89 +738,4 @@ pub enum CellEvent {
         /// How its main process ended.
         exit: ExitRecord,
     },
-}
-
-/// One workload, as its cell-init knows it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct WorkloadState {
-    /// The workload's run.
-    pub uid: Uid,
-    /// The process id in the cell-init's pid namespace. The fdinfo of the descriptor has it in the
-    /// receiver's.
-    pub pid: i32,
-    /// The kind of its standard streams.
-    pub stdio: Stdio,
-    /// The write end of standard input is kept, and among the descriptors.
-    pub has_stdin: bool,
-    /// An annex is kept, and among the descriptors.
-    pub has_annex: bool,
-    /// The last `PutRecord`, or what it was started with.
-    pub record: Vec<u8>,
-    /// When it was cloned, `CLOCK_REALTIME` in nanoseconds.
-    pub started_ns: u64,
-    /// Not there while the main process runs.
-    pub exit: Option<ExitRecord>,
-    /// How its first process ended, where that wasn't to be the main one.
-    pub first: Option<ExitRecord>,
-    /// It has a process of that pid, whose pidfd is among the descriptors: `false` once it has
-    /// ended, and where the first process has and the main one isn't known.
-    pub has_process: bool,
-}
-
-/// The kind of a workload's standard streams.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Stdio {
-    /// A pipe each for standard output and standard error.
-    Pipes,
-    /// One terminal, the workload's controlling one, of the cell's own devpts.
-    Terminal {
-        /// Lines, at the start.
-        rows: u16,
-        /// Characters per line, at the start.
-        columns: u16,
-    },
-}
-
-/// How a process ended. Times are `CLOCK_REALTIME` nanoseconds, durations nanoseconds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ExitRecord {
-    /// Exit code or signal.
-    pub how: ExitHow,
-    /// When it was cloned.
-    pub started_ns: u64,
-    /// When it was reaped.
-    pub finished_ns: u64,
-    /// CPU time in user mode, of it and its waited-for children.
-    pub user_ns: u64,
-    /// CPU time in the kernel.
-    pub system_ns: u64,
-    /// The largest resident set.
-    pub max_rss_bytes: u64,
-    /// Page faults without I/O.
-    pub minor_faults: u64,
-    /// Page faults with I/O.
-    pub major_faults: u64,
-    /// Times it gave up the CPU.
-    pub voluntary_switches: u64,
-    /// Times it was taken off the CPU.
-    pub involuntary_switches: u64,
-    /// `memory.events` `oom_kill` of the leaf when the main process ended; absent without the
-    /// controller.
-    pub oom_kills: Option<u64>,
-}
-
-/// The status of [`ExitRecord`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ExitHow {
-    /// It exited with this code.
-    Code(u8),
-    /// A signal ended it.
-    Signal {
-        /// The signal's number, 1 to 64.
-        signal: u8,
-        /// Whether a core was dumped.
-        core: bool,
-    },
-    /// Not known: the process was reaped by another parent.
-    Unknown,
 }

@@ -327,9 +327,13 @@ impl Place {
         }
     }
 
-    /// A tenant's group, whose cell-inits may clone into those below it.
+    /// A tenant's group, whose cell-inits may clone into those below it. The administrators' is
+    /// beside that of all others.
     pub(crate) fn tenant(&self, name: &str) -> Cgroup {
-        let tenants = self.base.ensure("tenants").unwrap();
+        let tenants = match name {
+            "system" => self.base.try_clone().unwrap(),
+            _ => self.base.ensure("tenants").unwrap(),
+        };
         let tenant = tenants.ensure(name).unwrap();
         for group in [&tenants, &tenant] {
             for controller in group.controllers().unwrap() {

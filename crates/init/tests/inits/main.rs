@@ -14,6 +14,7 @@
     reason = "a test that fails says so by panicking"
 )]
 
+mod adopted;
 mod bed;
 mod boots;
 mod containers;
@@ -53,6 +54,7 @@ fn stories() -> Vec<Story> {
         hostile::STORIES,
         faults::STORIES,
         light::STORIES,
+        adopted::STORIES,
         kept::STORIES,
         boots::STORIES,
         machine::STORIES,

@@ -111,11 +111,11 @@ impl Owner {
             }
             Call::Start(_) => self.protocol_error("a start is answered without a process"),
             Call::Change => self.changed(Ok(())),
-            Call::Exit | Call::Noted(_) => {}
+            Call::Adopt(_) | Call::Exit | Call::Noted(_) => {}
         }
     }
 
-    fn refused(&mut self, call: Call, failure: &Failure) {
+    pub(super) fn refused(&mut self, call: Call, failure: &Failure) {
         match call {
             Call::Start(uid) => self.executables.start_failed(uid, failure, &self.cell),
             // The intent could not be written: the stop goes on all the same, by its deadline.
@@ -149,6 +149,7 @@ impl Owner {
                 let outcome = self.updates.refused(failure, &self.cell);
                 self.changed(outcome);
             }
+            Call::Adopt(uid) => self.not_adopted(uid, &super::start::said(failure)),
             // It keeps what it was told to let go of, or knows of more than we do.
             Call::Exit => self.protocol_error("it doesn't end when it is told to"),
             Call::Noted(what) => {
@@ -250,7 +251,7 @@ impl Owner {
 
     /// Tells the cell-init something that has no answer.
     pub(super) fn tell(&mut self, request: &CellRequest) {
-        if let Err(error) = self.exchange.tell(request) {
+        if let Err(error) = self.exchange.tell(request.clone()) {
             self.silent(&error);
         }
     }

@@ -67,6 +67,21 @@ impl Ending {
         self.init.pid()
     }
 
+    /// It is that one's from now on.
+    pub(super) fn become_that_of(&self, init: &InitProcess) {
+        self.init.become_that_of(init);
+    }
+
+    /// Whether node-init says how its init ends.
+    pub(super) fn is_child(&self) -> bool {
+        self.child
+    }
+
+    /// Where its init listens.
+    pub(super) fn socket(&self) -> PathBuf {
+        self.socket.clone()
+    }
+
     /// Nothing new begins in the cell.
     pub(super) fn has_begun(&self) -> bool {
         self.teardown.has_begun()
@@ -98,11 +113,11 @@ impl Ending {
     /// Tells when its init is gone, also where it is not node-init's child. It is killed when its
     /// time is up: at once, unless it was told to end.
     pub(super) fn await_init(&self, was_told: bool, cell: &Cell) {
-        let init = self.init.clone();
+        let (init, pid) = (self.init.clone(), self.init.pid());
         let due = Instant::now() + if was_told { INIT_GRACE } else { Duration::ZERO };
         cell.beside(async move {
             init.ended(due).await;
-            Event::InitEnded(None)
+            Event::InitEnded(pid, None)
         });
     }
 }

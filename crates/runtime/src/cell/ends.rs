@@ -131,10 +131,14 @@ impl Owner {
     /// The cell-init can't be talked to any more. One that has ended is waited for; one that hasn't
     /// is hostile or broken, and its cell is killed.
     pub(super) fn silent(&mut self, error: &LinkError) {
-        if !self.exchange.close() {
+        if !self.exchange.is_linked() {
             return;
         }
         let expected = self.ending.expects_silence();
+        if !expected && self.outlives(error) {
+            return;
+        }
+        self.exchange.close();
         if !expected {
             tracing::warn!(cell = %self.cell.key.path, %error, "the cell's init is lost");
             self.lose(&error.to_string(), CellEnd::Lost);
@@ -142,7 +146,18 @@ impl Owner {
         self.ending.await_init(expected, &self.cell);
     }
 
-    pub(super) fn init_ended(&mut self, exit: Option<ExitRecord>) {
+    pub(super) fn init_ended(&mut self, pid: i32, exit: Option<ExitRecord>) {
+        if pid != self.ending.init_pid() {
+            // Another one has taken its place since.
+            return;
+        }
+        let is_awaited = !self.ending.expects_silence() && exit.is_some();
+        if self.exchange.is_suspended() || is_awaited && self.outlives(&LinkError::Closed) {
+            if let Some(exit) = exit {
+                self.init_died(&exit);
+            }
+            return;
+        }
         self.exchange.close();
         self.cell.status.pid = None;
         if self.ending.expects_silence() {
@@ -153,7 +168,7 @@ impl Owner {
     }
 
     /// Everything here ends now; how is not known.
-    fn lose(&mut self, why: &str, event: CellEnd) {
+    pub(super) fn lose(&mut self, why: &str, event: CellEnd) {
         self.ends(event);
         self.cell.step(Life::Stop);
         let condition = condition("InitLost", "CellInitEnded", why.to_owned());

@@ -1,23 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What an owner and its cell-init have to say to each other: requests with their numbers, answers
 //! that find them again, and when the oldest is due. What an answer means is the owner's to know.
+//!
+//! ```text
+//!            suspend                   resume, release          all is sent
+//!  linked ───────────▶ held, no link ─────────────────▶ held ───────────────▶ linked
+//!     └── close ──▶ closed ◀── close ──┘
+//! ```
+//! While another init is made for the cell ([`super::renewal`]) what is asked is held, and goes to
+//! that one behind what it is to know first.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use init::protocol::{CellEvent, CellRequest};
+use init::protocol::codec::Packet;
+use init::protocol::{CellEvent, CellRequest, MAX_WORKLOADS};
 use tokio::time::Instant;
 
 use super::owner::Call;
 use crate::link::cell::CellLink;
-use crate::link::{LinkError, Received};
+use crate::link::{LinkError, MAX_OUTBOX, Received};
+
+/// The most that is held: each workload once, and as much as waits for an init that doesn't read.
+const MOST_HELD: usize = MAX_WORKLOADS + MAX_OUTBOX;
+
+/// What is said as soon as it can be, in its order.
+pub(super) type Held = VecDeque<(CellRequest, Vec<OwnedFd>)>;
 
 /// See the module. Once closed it stays so: nothing is sent, heard or due any more.
 pub(super) struct Exchange {
-    /// `None` once it is closed.
+    /// `None` once it is closed, and while there is no init.
     link: Option<CellLink>,
+    /// `None` where everything goes at once.
+    held: Option<Held>,
     /// By number, and so by deadline.
     waiting: BTreeMap<u64, (Instant, Call)>,
     next: u64,
@@ -31,6 +48,7 @@ impl Exchange {
     pub(super) fn new(link: CellLink, timeout: Duration) -> Self {
         Self {
             link: Some(link),
+            held: None,
             waiting: BTreeMap::new(),
             next: 1,
             given_up: BTreeSet::new(),
@@ -38,13 +56,49 @@ impl Exchange {
         }
     }
 
+    /// Whether it goes on, now or when there is another init.
     pub(super) fn is_open(&self) -> bool {
+        self.link.is_some() || self.held.is_some()
+    }
+
+    /// Whether there is an init to be heard.
+    pub(super) fn is_linked(&self) -> bool {
         self.link.is_some()
     }
 
-    /// Hears and says nothing more. Whether it was open.
-    pub(super) fn close(&mut self) -> bool {
-        self.link.take().is_some()
+    /// Whether it waits for another init.
+    pub(super) fn is_suspended(&self) -> bool {
+        self.link.is_none() && self.held.is_some()
+    }
+
+    /// Hears and says nothing more.
+    pub(super) fn close(&mut self) {
+        self.link = None;
+        self.held = None;
+    }
+
+    /// There is no init, and there will be another one. What waits for an answer, and gets none.
+    pub(super) fn suspend(&mut self) -> Vec<Call> {
+        self.link = None;
+        self.held = Some(Held::new());
+        self.given_up.clear();
+        let waiting = std::mem::take(&mut self.waiting);
+        waiting.into_values().map(|(_, call)| call).collect()
+    }
+
+    /// There is one. What is asked from here on goes before what was held, which is answered: it
+    /// is to be given back by [`Self::release`].
+    pub(super) fn resume(&mut self, link: CellLink) -> Held {
+        self.link = Some(link);
+        let due = Instant::now() + self.timeout;
+        for (at, _) in self.waiting.values_mut() {
+            *at = due;
+        }
+        self.held.replace(Held::new()).unwrap_or_default()
+    }
+
+    pub(super) fn release(&mut self, later: Held) {
+        self.held.get_or_insert_default().extend(later);
     }
 
     /// Drops what waits for an answer: the callers are told that the cell has ended.
@@ -55,7 +109,10 @@ impl Exchange {
     /// What the cell-init says next. Cancel-safe.
     pub(super) async fn next(&mut self) -> Result<Received<CellEvent>, LinkError> {
         match &mut self.link {
-            Some(link) => link.next().await,
+            Some(link) => {
+                send_held(link, &mut self.held)?;
+                link.next().await
+            }
             None => std::future::pending().await,
         }
     }
@@ -67,7 +124,9 @@ impl Exchange {
 
     /// When the oldest answer is due.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.waiting.first_key_value().map(|(_, (due, _))| *due)
+        let oldest = self.waiting.first_key_value();
+        let oldest = oldest.filter(|_| self.is_linked());
+        oldest.map(|(_, (due, _))| *due)
     }
 
     /// The oldest request, where its answer is overdue.
@@ -107,11 +166,7 @@ impl Exchange {
     ) -> Result<(), (Call, LinkError)> {
         let number = self.next;
         self.next += 1;
-        let sent = match &mut self.link {
-            Some(link) => link.send(&request(number), fds),
-            None => Err(LinkError::Closed),
-        };
-        match sent {
+        match self.say(request(number), fds) {
             Ok(()) => {
                 let due = Instant::now() + self.timeout;
                 self.waiting.insert(number, (due, call));
@@ -122,10 +177,45 @@ impl Exchange {
     }
 
     /// Says what has no answer.
-    pub(super) fn tell(&mut self, request: &CellRequest) -> Result<(), LinkError> {
-        match &mut self.link {
-            Some(link) => link.send(request, Vec::new()),
-            None => Ok(()),
+    pub(super) fn tell(&mut self, request: CellRequest) -> Result<(), LinkError> {
+        match self.is_open() {
+            true => self.say(request, Vec::new()),
+            false => Ok(()),
         }
     }
+
+    fn say(&mut self, request: CellRequest, fds: Vec<OwnedFd>) -> Result<(), LinkError> {
+        match (&mut self.held, &mut self.link) {
+            (Some(held), _) => hold(held, request, fds),
+            (None, Some(link)) => link.send(&request, fds),
+            (None, None) => Err(LinkError::Closed),
+        }
+    }
+}
+
+/// Keeps it for later. One that no packet holds is refused now.
+fn hold(held: &mut Held, request: CellRequest, fds: Vec<OwnedFd>) -> Result<(), LinkError> {
+    request
+        .encode(&mut Vec::new())
+        .map_err(LinkError::TooLarge)?;
+    if held.len() >= MOST_HELD {
+        return Err(LinkError::Stuck);
+    }
+    held.push_back((request, fds));
+    Ok(())
+}
+
+/// Sends what was held, as far as the link has room; each answer makes some.
+fn send_held(link: &mut CellLink, held: &mut Option<Held>) -> Result<(), LinkError> {
+    let Some(waiting) = held else { return Ok(()) };
+    while link.has_room() {
+        match waiting.pop_front() {
+            Some((request, fds)) => link.send(&request, fds)?,
+            None => {
+                *held = None;
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
 }

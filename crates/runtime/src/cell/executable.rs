@@ -20,6 +20,7 @@ use model::time::Timestamp;
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
+use super::handover::Spare;
 use super::main_process::Main;
 use super::owner::Event as Happened;
 use super::state::Cell;
@@ -50,6 +51,8 @@ pub(crate) struct Executable {
     pub(crate) main: Main,
     /// The main process is looked for until this is dropped.
     pub(super) seeking: Option<oneshot::Sender<()>>,
+    /// What another init of its cell is given of it.
+    pub(super) spare: Spare,
     /// Its output is being stored, or can't be.
     pub(crate) is_logged: bool,
     /// A task watches its leaf; from that moment on it is killed.
@@ -99,6 +102,7 @@ impl Executable {
             first: None,
             main,
             seeking: None,
+            spare: Spare::default(),
             is_logged: false,
             kill_at: None,
             grace: None,

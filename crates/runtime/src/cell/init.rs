@@ -8,6 +8,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kernel::cgroup::{Cgroup, find};
 use kernel::pidfd;
@@ -29,33 +30,65 @@ const LIGHT: &str = "aurae.light";
 /// Deeper than any cell that the kernel lets be made (32 user namespaces).
 const DEEPEST: usize = 40;
 
-/// A cell-init's process.
+/// A cell-init's process: another one, where the first has died and what it kept was adopted
+/// ([`super::renewal`]).
 #[derive(Debug)]
 pub(crate) struct InitProcess {
-    pid: i32,
-    pidfd: OwnedFd,
+    now: Mutex<Arc<Process>>,
     /// It is the one of the cell around a light one: not this cell's to kill or to wait for.
     is_lent: bool,
+}
+
+/// One process, for as long as something is to be done with it.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pid: i32,
+    pidfd: OwnedFd,
+}
+
+impl Process {
+    /// In the daemon's pid namespace.
+    pub(crate) fn pid(&self) -> i32 {
+        self.pid
+    }
+}
+
+impl AsFd for Process {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
 }
 
 impl InitProcess {
     /// The one of this descriptor, which node-init handed over.
     pub(crate) fn new(pid: i32, pidfd: OwnedFd) -> Self {
         Self {
-            pid,
-            pidfd,
+            now: Mutex::new(Arc::new(Process { pid, pidfd })),
             is_lent: false,
         }
     }
 
     /// The same for a light cell in the cell that it is of.
-    pub(crate) fn lent(&self) -> Result<Self, kernel::Error> {
-        let pidfd = rustix::io::fcntl_dupfd_cloexec(&self.pidfd, 3);
-        Ok(Self {
-            pid: self.pid,
-            pidfd: pidfd.map_err(|errno| kernel::Error::new("fcntl", errno))?,
+    pub(crate) fn lent(&self) -> Self {
+        Self {
+            now: Mutex::new(self.process()),
             is_lent: true,
-        })
+        }
+    }
+
+    /// The process that it is now.
+    pub(crate) fn process(&self) -> Arc<Process> {
+        self.lock().clone()
+    }
+
+    /// It is that one's process from now on.
+    pub(super) fn become_that_of(&self, other: &Self) {
+        let process = other.process();
+        *self.lock() = process;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Arc<Process>> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Of a light cell, where it is said to be: see [`Self::lent`].
@@ -82,7 +115,7 @@ impl InitProcess {
 
     /// In the daemon's pid namespace.
     pub(crate) fn pid(&self) -> i32 {
-        self.pid
+        self.lock().pid
     }
 
     /// SIGKILL. One that has ended needs none, one that is another cell's gets none.
@@ -90,7 +123,7 @@ impl InitProcess {
         if self.is_lent {
             return;
         }
-        let _ = pidfd::send_signal(&self.pidfd, Signal::KILL);
+        let _ = pidfd::send_signal(&*self.process(), Signal::KILL);
     }
 
     /// Resolves when it has ended. It is killed at `due`. Of a light cell it has ended as soon as
@@ -99,23 +132,19 @@ impl InitProcess {
         if self.is_lent {
             return;
         }
-        let copy = rustix::io::fcntl_dupfd_cloexec(&self.pidfd, 3);
+        let process = self.process();
+        let kill = || _ = pidfd::send_signal(&*process, Signal::KILL);
+        let copy = rustix::io::fcntl_dupfd_cloexec(&*process, 3);
         match copy.map(|pidfd| watch(pidfd, Interest::READABLE)) {
             Ok(Ok(watched)) => {
                 if tokio::time::timeout_at(due, ready(&watched)).await.is_err() {
-                    self.kill();
+                    kill();
                     ready(&watched).await;
                 }
             }
             // No descriptor is to be had: then it is killed now.
-            _ => self.kill(),
+            _ => kill(),
         }
-    }
-}
-
-impl AsFd for InitProcess {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.pidfd.as_fd()
     }
 }
 

@@ -117,7 +117,10 @@ impl Owner {
 
     /// The cell-init knows it.
     pub(super) fn main_known(&mut self, uid: Uid, pid: i32, reply: Option<Reply<Arc<Object>>>) {
+        let spare = self.cell.outlives_its_init();
         if let Some(executable) = self.executables.get_mut(&uid) {
+            let found = spare.then(|| main_process::of_group(pid, &self.cell.group, pid));
+            executable.spare.process = found.flatten().map(|found| found.pidfd);
             executable.left = None;
             executable.settled(Some(pid), &self.cell);
         }
@@ -194,6 +197,16 @@ impl Owner {
         });
     }
 
+    /// Whether a light cell can be served: a new one, or one that is there.
+    pub(super) fn admits_light(&self, is_there: bool) -> Result<(), Error> {
+        let is_closed = self.ending.has_begun() && !is_there;
+        if !is_closed && self.exchange.is_open() {
+            return Ok(());
+        }
+        let message = format!("the cell {} is stopping", self.cell.key.path);
+        Err(Error::new(Reason::WrongState, message))
+    }
+
     /// Has the cell-init serve a light cell.
     pub(super) fn serve_light(
         &mut self,
@@ -202,11 +215,6 @@ impl Owner {
         listener: std::os::fd::OwnedFd,
         reply: Reply<()>,
     ) {
-        if self.ending.has_begun() || !self.exchange.is_open() {
-            let message = format!("the cell {} is stopping", self.cell.key.path);
-            let _ = reply.send(Err(Error::new(Reason::WrongState, message)));
-            return;
-        }
         let uid = record::wire(uid);
         self.call(Call::Light(reply), vec![listener], |request| {
             CellRequest::Light {

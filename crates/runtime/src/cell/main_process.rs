@@ -233,10 +233,14 @@ pub(super) fn of_group(pid: i32, group: &Cgroup, init: i32) -> Option<Found> {
     Some(Found { pidfd, pid, inside })
 }
 
-/// The only child of the cell-init in the leaf: a service's own children stay its children.
+/// The only child of the cell-init in the leaf: a service's own children stay its children. Where
+/// the init is another than the one that has started it, it is a child of node-init, which is the
+/// daemon's parent (ADR 77).
 fn guessed(leaf: &Cgroup, init: i32) -> Option<Found> {
     let all = leaf.processes().ok()?;
-    let mut children = all.into_iter().filter(|pid| is_living_child(*pid, init));
+    let parents = [init, kernel::process::parent_id()];
+    let is_child = |pid: &i32| parents.iter().any(|parent| is_living_child(*pid, *parent));
+    let mut children = all.into_iter().filter(is_child);
     let only = children.next()?;
     match children.next() {
         None => of_group(only, leaf, init),

@@ -30,6 +30,7 @@ mod executables;
 pub(crate) mod finish;
 mod freeze;
 mod full;
+mod handover;
 pub(crate) mod init;
 mod input;
 pub(crate) mod launch;
@@ -40,6 +41,7 @@ pub(crate) mod main_process;
 pub(crate) mod owner;
 mod progress;
 mod relabel;
+pub(crate) mod renewal;
 mod requests;
 pub(crate) mod resume;
 mod start;
@@ -107,6 +109,8 @@ pub(crate) enum Request {
         uid: Uid,
         record: Vec<u8>,
         listener: OwnedFd,
+        /// It is no new one: it is served also where the cell is stopping.
+        is_there: bool,
         reply: Reply<()>,
     },
     /// Serve a light cell no more that came to nothing; not answered.

@@ -28,6 +28,7 @@ use super::exchange::Exchange;
 use super::executables::Executables;
 use super::init::InitProcess;
 use super::main_process::Found;
+use super::renewal::{Renewal, Renewed};
 use super::state::Cell;
 use super::{CellHandle, QUEUE, Reply, Request, ending, finish, freeze, leaf};
 use crate::Shared;
@@ -46,8 +47,10 @@ pub(crate) enum Event {
     Said(Received<CellEvent>),
     /// The cell-init can't be talked to any more.
     Silent(LinkError),
-    /// The cell-init has ended; `None`: how is not known.
-    InitEnded(Option<ExitRecord>),
+    /// The cell-init of that number has ended; `None`: how is not known.
+    InitEnded(i32, Option<ExitRecord>),
+    /// There is another cell-init, or none could be made.
+    Renewed(Result<Box<Renewed>, Error>),
     /// The oldest call was not answered in time.
     Late,
     /// The output of this executable is being stored, or can't be.
@@ -92,6 +95,8 @@ pub(crate) enum Call {
     },
     /// A light cell.
     Light(Reply<()>),
+    /// An executable that another init of the cell has kept.
+    Adopt(Uid),
     /// A signal on a client's behalf.
     Signal { uid: Uid, reply: Reply<Arc<Object>> },
     /// An executable's record with other labels; `old` are those before.
@@ -126,6 +131,7 @@ pub(crate) struct Owner {
     pub(super) executables: Executables,
     pub(super) updates: Updates,
     pub(super) ending: Ending,
+    pub(super) renewal: Renewal,
 }
 
 /// What an owner begins with.
@@ -175,11 +181,10 @@ impl Owner {
             executables: Executables::default(),
             updates: Updates::default(),
             ending,
+            renewal: Renewal::default(),
         });
         if let Some(exit) = beginning.exit {
-            owner
-                .cell
-                .beside(async move { Event::InitEnded(exit.await.ok()) });
+            owner.cell.await_exit(owner.ending.init_pid(), exit);
         }
         (
             owner,
@@ -226,7 +231,8 @@ impl Owner {
             Event::Request(request) => self.requested(request),
             Event::Said(received) => self.said(received),
             Event::Silent(error) => self.silent(&error),
-            Event::InitEnded(exit) => self.init_ended(exit),
+            Event::InitEnded(pid, exit) => self.init_ended(pid, exit),
+            Event::Renewed(outcome) => self.renewed(outcome),
             Event::Late => self.late(),
             Event::Attached(uid, outcome) => {
                 self.reports(uid, |executable, cell| executable.attached(outcome, cell));

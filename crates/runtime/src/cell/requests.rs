@@ -36,8 +36,12 @@ impl Owner {
                 uid,
                 record,
                 listener,
+                is_there,
                 reply,
-            } => self.serve_light(uid, record, listener, reply),
+            } => match self.admits_light(is_there) {
+                Ok(()) => self.serve_light(uid, record, listener, reply),
+                Err(error) => _ = reply.send(Err(error)),
+            },
             Request::Unlight { uid } => {
                 let uid = record::wire(uid);
                 let call = Call::Noted("to let go of a light cell");

@@ -2,6 +2,7 @@
 //! Taking over a cell from an earlier daemon: what its init kept becomes what the owner knows, and
 //! what the earlier daemon had begun goes on.
 
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use model::time::Timestamp;
 
 use super::executable::{Executable, exit_of};
 use super::executables::Executables;
+use super::handover::Spare;
 use super::leaf;
 use super::main_process::Main;
 use super::owner::Owner;
@@ -33,6 +35,8 @@ pub(crate) type Attaching = tokio::sync::mpsc::Sender<std::convert::Infallible>;
 pub(crate) struct Examined {
     executable: Box<Executable>,
     source: LogSource,
+    /// Of its main process.
+    pidfd: Option<OwnedFd>,
 }
 
 /// Looks at what a cell-init keeps, without its owner; `name` is what the kernel calls the cell's
@@ -70,7 +74,11 @@ pub(crate) fn examine(
     }
     let (source, input) = outputs(kept.outputs, kept.stdin);
     executable.input = input.map(Arc::new);
-    Ok(Examined { executable, source })
+    Ok(Examined {
+        executable,
+        source,
+        pidfd: kept.pidfd,
+    })
 }
 
 /// Gone where an earlier daemon came to its removal, but not to the acknowledgement.
@@ -122,6 +130,7 @@ impl Owner {
         let Examined {
             mut executable,
             source,
+            pidfd,
         } = examined;
         let uid = executable.uid();
         if self.executables.get(&uid).is_some() {
@@ -134,6 +143,9 @@ impl Owner {
         }
         if executable.record.stop.is_some() {
             let _ = executable.step(Life::Stop);
+        }
+        if self.cell.outlives_its_init() {
+            executable.spare = Spare::of(pidfd, Some(&source));
         }
         let attached = executable.attach_logs(source, &self.cell);
         self.cell.beside(async move {
@@ -263,10 +275,7 @@ fn remove_orphans(shared: &Arc<Shared>, around: &Arc<Cgroup>, cell: &Key, known:
     }
 }
 
-fn outputs(
-    outputs: Outputs,
-    stdin: Option<std::os::fd::OwnedFd>,
-) -> (LogSource, Option<std::os::fd::OwnedFd>) {
+fn outputs(outputs: Outputs, stdin: Option<OwnedFd>) -> (LogSource, Option<OwnedFd>) {
     match outputs {
         Outputs::Pipes { stdout, stderr } => (LogSource::Pipes { stdout, stderr }, stdin),
         Outputs::Terminal(master) => {

@@ -21,6 +21,7 @@ use rustix::io::Errno;
 
 use super::executable::{Executable, condition};
 use super::executables::Executables;
+use super::handover::Spare;
 use super::owner::Event;
 use super::resume::process_in;
 use super::state::Cell;
@@ -110,9 +111,9 @@ impl Executables {
             return Err(LinkError::Malformed(what.to_owned()));
         };
         match handed_over(&starting, given, cell) {
-            Ok((pid, terminal)) => {
+            Ok(begun) => {
                 let started = Timestamp(started_ns);
-                let executable = starting.begin(pid, started, terminal, cell);
+                let executable = starting.begin(begun, started, cell);
                 self.insert(uid, executable);
                 Ok(())
             }
@@ -156,13 +157,12 @@ impl Executables {
 
 impl Starting {
     /// Its program runs: has its output stored, and tells of it.
-    fn begin(
-        self,
-        pid: Option<u32>,
-        started: Timestamp,
-        terminal: Option<OwnedFd>,
-        cell: &Cell,
-    ) -> Box<Executable> {
+    fn begin(self, begun: Begun, started: Timestamp, cell: &Cell) -> Box<Executable> {
+        let Begun {
+            pid,
+            pidfd,
+            terminal,
+        } = begun;
         let Starting {
             mut executable,
             source,
@@ -178,7 +178,11 @@ impl Starting {
         if let Err(error) = executable.step(Life::Started) {
             tracing::error!(%error, "a start out of turn");
         }
-        if let Some(source) = source.or(terminal.map(LogSource::Terminal)) {
+        let source = source.or(terminal.map(LogSource::Terminal));
+        if cell.outlives_its_init() {
+            executable.spare = Spare::of(Some(pidfd), source.as_ref());
+        }
+        if let Some(source) = source {
             cell.beside(executable.attach_logs(source, cell));
         }
         let shared = &cell.shared;
@@ -320,18 +324,27 @@ fn has_no_set_id_filter(cell: &Cell) -> bool {
     among_node_mounts || container::is_sealed(cell)
 }
 
-/// Its process, as the daemon numbers it, and its terminal, where it has one.
-fn handed_over(
-    starting: &Starting,
-    given: Vec<OwnedFd>,
-    cell: &Cell,
-) -> Result<(Option<u32>, Option<OwnedFd>), LinkError> {
+/// What the cell-init hands over of an executable that has begun.
+struct Begun {
+    /// As the daemon numbers it; none where it has ended.
+    pid: Option<u32>,
+    pidfd: OwnedFd,
+    /// Where it has one.
+    terminal: Option<OwnedFd>,
+}
+
+/// Its process and its terminal.
+fn handed_over(starting: &Starting, given: Vec<OwnedFd>, cell: &Cell) -> Result<Begun, LinkError> {
     let mut given = given.into_iter();
     let wants_terminal = starting.source.is_none();
-    let (_, process) = fds::pidfd(given.next())?;
+    let (pidfd, process) = fds::pidfd(given.next())?;
     let terminal = wants_terminal.then(|| fds::terminal(given.next()));
     let pid = process_in(&cell.group, &starting.executable.leaf, process);
-    Ok((pid.map_err(LinkError::Malformed)?, terminal.transpose()?))
+    Ok(Begun {
+        pid: pid.map_err(LinkError::Malformed)?,
+        pidfd,
+        terminal: terminal.transpose()?,
+    })
 }
 
 fn kernel_failed(what: &str, error: &kernel::Error) -> Error {

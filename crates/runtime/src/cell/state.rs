@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
+use init::protocol::ExitRecord;
 use kernel::cgroup::Cgroup;
 use model::cell::{CellSpec, Namespace};
 use model::error::Error;
 use model::lifecycle;
-use model::name::Uid;
+use model::name::{Tenant, Uid};
 use model::status::{CellStatus, Object};
+use tokio::sync::oneshot;
 
 use super::Request;
 use super::owner::Event;
@@ -43,6 +45,17 @@ impl Cell {
     /// Something that takes time: its result is an event of the owner's.
     pub(super) fn beside(&self, task: impl Future<Output = Event> + Send + 'static) {
         self.tasks.push(Box::pin(task));
+    }
+
+    /// Tells when its init, of that number, has ended, as node-init says it.
+    pub(super) fn await_exit(&self, pid: i32, exit: oneshot::Receiver<ExitRecord>) {
+        self.beside(async move { Event::InitEnded(pid, exit.await.ok()) });
+    }
+
+    /// Whether what runs in it goes on without its init: nothing of it ends by that. It is the
+    /// administrators' and has no namespace but the node's, nor has a cell around it.
+    pub(super) fn outlives_its_init(&self) -> bool {
+        self.key.tenant == Tenant::system() && self.has_nodes(&Namespace::ALL)
     }
 
     /// The pure step of the cell's own life.

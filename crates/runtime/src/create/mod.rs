@@ -3,10 +3,11 @@
 //! when a later step fails ([`Made`]), so that a cell is there altogether or not at all. Where
 //! things are and how they look is [`super::layout`]'s.
 
+pub(crate) mod again;
 mod failure;
 mod groups;
 mod launch;
-mod light;
+pub(crate) mod light;
 pub(crate) mod names;
 pub(crate) mod network;
 mod parameters;
@@ -403,7 +404,7 @@ fn init_of(shared: &Shared, key: &Key) -> Result<OwnedFd, Error> {
     let message = || format!("the cell {} has ended", key.path);
     let cell = shared.index.cell(key);
     let cell = cell.ok_or_else(|| Error::new(Reason::WrongState, message()))?;
-    rustix::io::fcntl_dupfd_cloexec(cell.init(), 3).map_err(|errno| {
+    rustix::io::fcntl_dupfd_cloexec(&*cell.init().process(), 3).map_err(|errno| {
         let error = kernel::Error::new("fcntl", errno);
         kernel_failed("the init of the cell around it", &error)
     })

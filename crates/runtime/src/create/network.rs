@@ -91,9 +91,10 @@ pub(super) async fn attach(
 /// looked at afterwards.
 pub(crate) fn namespace_of(init: &InitProcess) -> Result<OwnedFd, Error> {
     let failed = |e: kernel::Error| kernel_failed("the network namespace of the cell", &e);
-    let path = PathBuf::from(format!("/proc/{}/ns/net", init.pid()));
+    let process = init.process();
+    let path = PathBuf::from(format!("/proc/{}/ns/net", process.pid()));
     let opened = namespace::open(&path).map_err(failed)?;
-    match pidfd::has_ended(init).map_err(failed)? {
+    match pidfd::has_ended(&*process).map_err(failed)? {
         false => Ok(opened),
         true => Err(Error::internal("the cell's init has ended")),
     }

@@ -42,6 +42,8 @@ pub(crate) struct Kept {
     pub(crate) state: WorkloadState,
     /// Its main process; none when it has ended.
     pub(crate) process: fds::Process,
+    /// Of that process.
+    pub(crate) pidfd: Option<OwnedFd>,
     /// Its output.
     pub(crate) outputs: Outputs,
     /// The write end of its standard input.
@@ -156,9 +158,9 @@ fn kept(received: Received<CellEvent>) -> Result<Kept, LinkError> {
     if state.has_process && state.exit.is_some() {
         return Err(LinkError::Malformed("a process that has ended".into()));
     }
-    let process = match state.has_process {
-        false => fds::Process::default(),
-        true => fds::pidfd(given.next())?.1,
+    let (pidfd, process) = match state.has_process {
+        false => (None, fds::Process::default()),
+        true => fds::pidfd(given.next()).map(|(pidfd, process)| (Some(pidfd), process))?,
     };
     let outputs = match state.stdio {
         Stdio::Pipes => Outputs::Pipes {
@@ -179,6 +181,7 @@ fn kept(received: Received<CellEvent>) -> Result<Kept, LinkError> {
     Ok(Kept {
         state,
         process,
+        pidfd,
         outputs,
         stdin,
     })

@@ -9,8 +9,8 @@ use crate::protocol::{
     CellEvent, CellLaunch, CellRequest, ExitHow, ExitRecord, Failure, IdMap, ImageRoot, Keyring,
     Launch, MAX_CELLS, MAX_DESCRIPTOR_NAME, MAX_LAYERS, MAX_OWNER, MAX_PASSED, MAX_PATHS,
     MAX_PID_ENV, MAX_RECORD, MAX_SEALED, MAX_STRING, MAX_SYSCTLS, MountTarget, Namespaces,
-    NodeEvent, NodeRequest, Open, OpenHow, Pids, PowerMode, Principal, Role, Root, Stdio, Step,
-    Sysctl, Uid, Volume, Welcome, WorkloadState,
+    NodeEvent, NodeRequest, Open, OpenHow, Orphan, Pids, PowerMode, Principal, Role, Root, Stdio,
+    Step, Sysctl, Uid, Volume, Welcome, WorkloadState,
 };
 use crate::spawner::wire::SpawnerEvent;
 
@@ -119,6 +119,7 @@ packets!(
     CellRequest,
     CellEvent,
     Failure,
+    Orphan,
     SpawnerEvent
 );
 
@@ -134,6 +135,7 @@ choice!(NodeRequest {
     9 DropDescriptor { number: Plain },
     10 ListDescriptors { request: Plain },
     11 RenewRoot,
+    12 TellOrphans { uid: Plain },
 });
 
 choice!(NodeEvent {
@@ -171,6 +173,14 @@ choice!(CellRequest {
     13 Light { request: Plain, uid: Plain, record: Bytes(MAX_RECORD) },
     14 Main { request: Plain, uid: Plain, pid: Plain },
     15 Unlight { request: Plain, uid: Plain },
+    16 Orphans { request: Plain },
+    17 Adopt {
+        request: Plain,
+        state: Plain,
+        forks: Plain,
+        stop_signal: Plain,
+        grace_ms: Plain,
+    },
 });
 
 choice!(CellEvent {
@@ -371,6 +381,10 @@ layout!(ExitRecord {
     oom_kills: Maybe(Plain),
 });
 
+layout!(Orphan {
+    pid: Plain,
+    exit: Plain
+});
 layout!(Failure {
     step: Plain,
     errno: Plain,

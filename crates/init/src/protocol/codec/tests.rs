@@ -343,6 +343,7 @@ fn node_request() -> impl Strategy<Value = NodeRequest> {
         any::<u64>().prop_map(|number| NodeRequest::DropDescriptor { number }),
         any::<u64>().prop_map(|request| NodeRequest::ListDescriptors { request }),
         Just(NodeRequest::RenewRoot),
+        uid().prop_map(|uid| NodeRequest::TellOrphans { uid }),
     ]
 }
 
@@ -445,6 +446,16 @@ fn cell_request() -> impl Strategy<Value = CellRequest> {
             pid
         }),
         (request(), uid()).prop_map(|(request, uid)| CellRequest::Unlight { request, uid }),
+        request().prop_map(|request| CellRequest::Orphans { request }),
+        (request(), workload(), any::<(bool, u8, u32)>()).prop_map(
+            |(request, state, (forks, stop_signal, grace_ms))| CellRequest::Adopt {
+                request,
+                state,
+                forks,
+                stop_signal,
+                grace_ms,
+            }
+        ),
         request().prop_map(|request| CellRequest::Exit { request }),
     ]
 }
@@ -541,6 +552,8 @@ proptest! {
             | CellRequest::Light { request, .. }
             | CellRequest::Main { request, .. }
             | CellRequest::Unlight { request, .. }
+            | CellRequest::Orphans { request }
+            | CellRequest::Adopt { request, .. }
             | CellRequest::Exit { request } => *request,
             CellRequest::Hello { .. } | CellRequest::Ack { .. } => return Ok(()),
         };
@@ -568,11 +581,17 @@ proptest! {
     }
 
     #[test]
+    fn ends_of_orphans_come_back_as_they_went(pid in any::<i32>(), exit in exit()) {
+        round_trip(&Orphan { pid, exit });
+    }
+
+    #[test]
     fn arbitrary_bytes_never_panic(packet in blob(600)) {
         let _ = NodeRequest::decode(&packet);
         let _ = NodeEvent::decode(&packet);
         let _ = CellRequest::decode(&packet);
         let _ = CellEvent::decode(&packet);
+        let _ = Orphan::decode(&packet);
         let _ = start_head(&packet);
     }
 

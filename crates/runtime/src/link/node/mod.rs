@@ -9,6 +9,7 @@
 //! waits for, here, once all cells are adopted ([`NodeInit::all_adopted`]). See [`End`].
 
 mod kept;
+mod orphans;
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
@@ -98,7 +99,7 @@ enum Command {
     Keep(String, String, OwnedFd, kept::Reply),
     /// All that are kept.
     Kept(oneshot::Sender<Vec<KeptDescriptor>>),
-    Plain(NodeRequest),
+    Plain(NodeRequest, Vec<OwnedFd>),
 }
 
 /// Why there is no connection to node-init.
@@ -238,7 +239,7 @@ impl NodeInit {
     }
 
     async fn plain(&self, request: NodeRequest) {
-        self.command(Command::Plain(request)).await;
+        self.command(Command::Plain(request, Vec::new())).await;
     }
 
     async fn command(&self, command: Command) {
@@ -397,7 +398,7 @@ impl Connection {
                 let order = NodeRequest::ListDescriptors { request };
                 self.link.send(&order, Vec::new())
             }
-            Command::Plain(request) => self.link.send(&request, Vec::new()),
+            Command::Plain(request, fds) => self.link.send(&request, fds),
         }
     }
 
