@@ -11,7 +11,7 @@ use init::protocol::{Role, Welcome};
 use model::error::Error;
 use model::name::Tenant;
 use observe::Logs;
-use observe::journal::{Journal, JournalConfig, Keeper, Kept, Owner, Owners, RateLimit};
+use observe::journal::{Journal, JournalConfig, Keep, Kept, Owner, Owners, RateLimit};
 use runtime::{NodeInit, Runtime};
 use schedule::unit::{UNIT, Units};
 
@@ -59,8 +59,8 @@ pub(crate) async fn start(
         runtime: runtime.clone(),
         units: units.clone(),
     });
-    let keeper = Arc::new(Descriptors { init: init.clone() });
-    match Journal::start(settings, logs, owners, keeper).await {
+    let store = Arc::new(Descriptors { init: init.clone() });
+    match Journal::start(settings, logs, owners, store).await {
         Ok(journal) => Some(journal),
         Err(error) => {
             tracing::error!(%error, "the journal's sockets can't be made: programs log nowhere");
@@ -77,7 +77,7 @@ struct Descriptors {
     init: NodeInit,
 }
 
-impl Keeper for Descriptors {
+impl Keep for Descriptors {
     fn keep<'a>(&'a self, name: &'a str, fd: OwnedFd) -> BoxFuture<'a, Result<u64, Error>> {
         Box::pin(self.init.keep_descriptor(OWNER, name, fd))
     }

@@ -48,7 +48,7 @@ pub use limit::RateLimit;
 pub(crate) use read::read;
 pub use read::{JournalItem, JournalStream};
 pub use sender::{Owner, Owners};
-pub use sockets::{Keeper, Kept};
+pub use sockets::{Keep, Kept};
 
 use desk::Desk;
 use receive::Protocol;
@@ -140,15 +140,15 @@ impl Journal {
         config: JournalConfig,
         logs: &Logs,
         owners: Arc<dyn Owners>,
-        keeper: Arc<dyn Keeper>,
+        store: Arc<dyn Keep>,
     ) -> Result<Journal, Error> {
-        let mut left = Left::by(&*keeper).await?;
-        let sockets = Sockets::open(&config.folder, &mut left, &*keeper).await;
+        let mut left = Left::by(&*store).await?;
+        let sockets = Sockets::open(&config.folder, &mut left, &*store).await;
         let sockets = sockets.map_err(failed("the journal's sockets"))?;
         if let Some(link) = &config.link {
             put_link(link, &config.folder.join("dev-log")).map_err(failed("/dev/log"))?;
         }
-        let pipe = Pipe::open(&mut left, &*keeper).await;
+        let pipe = Pipe::open(&mut left, &*store).await;
         let Pipe {
             read,
             write,
@@ -167,7 +167,7 @@ impl Journal {
             log: (write, is_torn),
             streams: left.streams,
             owners,
-            keeper,
+            store,
             asked,
             stopped,
         };
@@ -193,7 +193,7 @@ struct Ends {
     /// Connections of an earlier daemon.
     streams: Vec<Kept>,
     owners: Arc<dyn Owners>,
-    keeper: Arc<dyn Keeper>,
+    store: Arc<dyn Keep>,
     asked: mpsc::Receiver<oneshot::Sender<()>>,
     stopped: oneshot::Receiver<()>,
 }
@@ -257,7 +257,7 @@ async fn work(config: JournalConfig, ends: Ends) -> std::io::Result<()> {
     };
     let native = datagrams(ends.sockets.native, Protocol::Native);
     let syslog = datagrams(ends.sockets.syslog, Protocol::Syslog);
-    let streams = Streams::new(desk.clone(), settling.clone(), ends.keeper);
+    let streams = Streams::new(desk.clone(), settling.clone(), ends.store);
     let streams = streams.run(ends.sockets.stdout, ends.streams);
     tokio::select! {
         ended = async { tokio::try_join!(native, syslog, streams).map(drop) } => ended,

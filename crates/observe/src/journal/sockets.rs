@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The sockets' files, and what outlives the daemon by the port [`Keeper`]: the sockets, their
+//! The sockets' files, and what outlives the daemon by the port [`Keep`]: the sockets, their
 //! connections, and the pipe to the mover. So what is sent while no daemon runs waits in the
 //! kernel, and what was on its way to the mover is still there. What was received and not written
 //! yet is lost with a killed daemon: 64 datagrams, or a piece of a connection.
@@ -30,7 +30,7 @@ pub struct Kept {
 }
 
 /// Keeps descriptors over the daemon's death.
-pub trait Keeper: Send + Sync + 'static {
+pub trait Keep: Send + Sync + 'static {
     /// Keeps one; the number by which it is forgotten.
     fn keep<'a>(&'a self, name: &'a str, fd: OwnedFd) -> BoxFuture<'a, Result<u64, Error>>;
     /// Closes one that is kept.
@@ -57,10 +57,10 @@ pub(super) struct Left {
 }
 
 impl Left {
-    pub(super) async fn by(keeper: &dyn Keeper) -> Result<Left, Error> {
+    pub(super) async fn by(store: &dyn Keep) -> Result<Left, Error> {
         let mut left = Left::default();
         let known = [NATIVE, SYSLOG, STDOUT, PIPE[0], PIPE[1]];
-        for kept in keeper.left().await? {
+        for kept in store.left().await? {
             match known.contains(&kept.name.as_str()) {
                 true => drop(left.one.insert(kept.name.clone(), kept)),
                 false => left.streams.push(kept),
@@ -84,20 +84,20 @@ impl Sockets {
     pub(super) async fn open(
         folder: &Path,
         left: &mut Left,
-        keeper: &dyn Keeper,
+        store: &dyn Keep,
     ) -> io::Result<Sockets> {
         std::fs::create_dir_all(folder)?;
         let mut one = async |name: &str, make: fn(&Path) -> io::Result<OwnedFd>| {
             let path = folder.join(name);
             match left.one.remove(name) {
                 Some(kept) if serves(&kept.fd, &path) => return Ok(kept.fd),
-                Some(other) => keeper.forget(other.number).await,
+                Some(other) => store.forget(other.number).await,
                 None => {}
             }
             clear(&path)?;
             let socket = make(&path)?;
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666))?;
-            keep(keeper, name, &socket).await?;
+            keep(store, name, &socket).await?;
             io::Result::Ok(socket)
         };
         Ok(Sockets {
@@ -145,9 +145,9 @@ fn clear(path: &Path) -> io::Result<()> {
 }
 
 /// Without its keeping the journal works as well, until the daemon ends.
-async fn keep(keeper: &dyn Keeper, name: &str, fd: &impl AsFd) -> io::Result<()> {
+async fn keep(store: &dyn Keep, name: &str, fd: &impl AsFd) -> io::Result<()> {
     let fd = fd.as_fd().try_clone_to_owned()?;
-    if let Err(error) = keeper.keep(name, fd).await {
+    if let Err(error) = store.keep(name, fd).await {
         tracing::warn!(%error, name, "a socket of the journal won't outlive this daemon");
     }
     Ok(())
@@ -162,7 +162,7 @@ pub(super) struct Pipe {
 }
 
 impl Pipe {
-    pub(super) async fn open(left: &mut Left, keeper: &dyn Keeper) -> io::Result<Pipe> {
+    pub(super) async fn open(left: &mut Left, store: &dyn Keep) -> io::Result<Pipe> {
         let ends = PIPE.map(|name| left.one.remove(name));
         if let [Some(read), Some(write)] = ends {
             return Ok(Pipe {
@@ -172,14 +172,14 @@ impl Pipe {
             });
         }
         for single in ends.into_iter().flatten() {
-            keeper.forget(single.number).await;
+            store.forget(single.number).await;
         }
         let flags = rustix::pipe::PipeFlags::CLOEXEC | rustix::pipe::PipeFlags::NONBLOCK;
         let (read, write) = rustix::pipe::pipe_with(flags)?;
         // A smaller one serves, too: the bound of a user's pipes may be reached.
         let _smaller = rustix::pipe::fcntl_setpipe_size(&write, PIPE_SIZE);
         for (name, fd) in PIPE.into_iter().zip([&read, &write]) {
-            keep(keeper, name, fd).await?;
+            keep(store, name, fd).await?;
         }
         Ok(Pipe {
             read,

@@ -16,7 +16,7 @@ use super::desk::{Desk, Frames};
 use super::entry::Entry;
 use super::sender::{Credentials, Sender};
 use super::settle::{Reader, Settling};
-use super::sockets::{Keeper, Kept, QUEUE};
+use super::sockets::{Keep, Kept, QUEUE};
 use super::stdout::Text;
 
 /// Connections of the stream protocol; a quarter is the tenant `system`'s alone.
@@ -77,16 +77,16 @@ pub(super) struct Streams {
     open: Open,
     desk: Rc<Desk>,
     settling: Rc<Settling>,
-    keeper: Arc<dyn Keeper>,
+    store: Arc<dyn Keep>,
 }
 
 impl Streams {
-    pub(super) fn new(desk: Rc<Desk>, settling: Rc<Settling>, keeper: Arc<dyn Keeper>) -> Streams {
+    pub(super) fn new(desk: Rc<Desk>, settling: Rc<Settling>, store: Arc<dyn Keep>) -> Streams {
         Streams {
             open: Open::default(),
             desk,
             settling,
-            keeper,
+            store,
         }
     }
 
@@ -127,7 +127,7 @@ impl Streams {
         let stream = std::os::unix::net::UnixStream::from(kept.fd);
         match (UnixStream::from_std(stream), Text::resumed(&kept.name)) {
             (Ok(stream), Some(text)) => self.begin(stream, text, Some(kept.number)).await,
-            _ => self.keeper.forget(kept.number).await,
+            _ => self.store.forget(kept.number).await,
         }
     }
 
@@ -140,7 +140,7 @@ impl Streams {
         let Some(place) = Place::take(&self.open, &sender) else {
             self.desk.refused();
             if let Some(number) = kept {
-                self.keeper.forget(number).await;
+                self.store.forget(number).await;
             }
             return;
         };
@@ -151,7 +151,7 @@ impl Streams {
             desk: self.desk.clone(),
             reader: self.settling.reader(2 * QUEUE),
             keeping: Keeping {
-                keeper: self.keeper.clone(),
+                store: self.store.clone(),
                 kept,
                 was_tried: kept.is_some(),
             },
@@ -163,7 +163,7 @@ impl Streams {
 
 /// What is kept of a connection. Where the daemon ends before the connection does, it stays.
 struct Keeping {
-    keeper: Arc<dyn Keeper>,
+    store: Arc<dyn Keep>,
     kept: Option<u64>,
     was_tried: bool,
 }
@@ -178,13 +178,13 @@ impl Keeping {
         let Some(name) = text.name() else { return };
         self.was_tried = true;
         if let Ok(fd) = stream.as_fd().try_clone_to_owned() {
-            self.kept = self.keeper.keep(&name, fd).await.ok();
+            self.kept = self.store.keep(&name, fd).await.ok();
         }
     }
 
     async fn end(&mut self) {
         if let Some(number) = self.kept.take() {
-            self.keeper.forget(number).await;
+            self.store.forget(number).await;
         }
     }
 }

@@ -92,7 +92,7 @@ impl Shelf {
     }
 }
 
-impl Keeper for Shelf {
+impl Keep for Shelf {
     fn keep<'a>(&'a self, name: &'a str, fd: OwnedFd) -> BoxFuture<'a, Result<u64, Error>> {
         let number = self.last.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let name = name.to_owned();
