@@ -235,10 +235,13 @@ fn full_disk(node: &mut Node) -> Result<()> {
             "[Service]\nExecStart=/bin/sleep 100000\nRestart=always\nRestartSec=100ms\n"
         )
     ))?;
+    // The node gives space back where its logs are the oldest; this takes that, too.
     long(
         node,
-        "dd if=/dev/zero of=/full bs=1M 2>/dev/null; dd if=/dev/zero of=/fuller bs=1k 2>/dev/null; \
-         sync; ! echo a word > /not-written",
+        "fallocate -l $(($(stat -f -c '%f * %S' /))) /full; \
+         (while :; do dd if=/dev/zero of=/fuller bs=64k oflag=append conv=notrunc; sleep 0.1; \
+         done) >/dev/null 2>&1 & echo $! > /run/filler; \
+         until test $(($(stat -f -c '%f * %S' /))) -lt 1000000; do sleep 0.2; done",
     )?;
     let again = "pid=$(systemctl show -p MainPID --value again); kill -KILL $pid; \
         until new=$(systemctl show -p MainPID --value again) && test \"$new\" != 0 && \
@@ -249,7 +252,7 @@ fn full_disk(node: &mut Node) -> Result<()> {
     node.sh(&format!("pkill -KILL -f '[s]erve .*--init-fd'; {SERVING}"))?;
     node.sh(again)?;
     node.sh(OTHERS)?;
-    node.sh("rm -f /full /fuller /not-written; systemctl stop again")?;
+    node.sh("kill $(cat /run/filler); rm -f /full /fuller; systemctl stop again")?;
     node.sh(
         "until aurae schedule now --name room -- /bin/true >/dev/null 2>&1; do sleep 0.2; done; \
          aurae schedule rm room",
