@@ -95,6 +95,10 @@ pub(crate) const CHAPTER: Chapter = Chapter {
             tell: daemon_dies,
         },
         Story {
+            name: "the death of the units' own init ends no service",
+            tell: init_dies,
+        },
+        Story {
             name: "what is logged while there is no daemon is in the journal of the next one",
             tell: logged_meanwhile,
         },
@@ -360,6 +364,33 @@ fn daemon_dies(node: &mut Node) -> Result<()> {
     let failed = node.sh("systemctl list-units --failed --no-legend --plain")?;
     ensure!(failed.trim().is_empty(), "these failed: {failed}");
     node.sh("curl -sf http://127.0.0.1/ >/dev/null").map(drop)
+}
+
+/// Of all that the machine's units run in one cell-init is the parent.
+fn init_dies(node: &mut Node) -> Result<()> {
+    let before = node.sh(MAIN)?;
+    node.sh(
+        "init=$(pgrep -xf 'aurae-cell system/system'); kill -KILL $init; \
+         until new=$(pgrep -xf 'aurae-cell system/system') && test \"$new\" != \"$init\"; do \
+         sleep 0.1; done; \
+         until systemctl restart cron; do sleep 0.1; done; systemctl is-active cron",
+    )?;
+    let after = node.sh(MAIN)?;
+    let but_cron = |text: &str| -> Vec<String> {
+        let lines = text.lines().enumerate().filter(|(at, _)| *at != 2);
+        lines.map(|(_, pid)| pid.to_owned()).collect()
+    };
+    ensure!(
+        but_cron(&before) == but_cron(&after) && before != after,
+        "before:\n{before}\nafter:\n{after}"
+    );
+    let failed = node.sh("systemctl list-units --failed --no-legend --plain")?;
+    ensure!(failed.trim().is_empty(), "these failed: {failed}");
+    node.sh(
+        "curl -sf http://127.0.0.1/ >/dev/null && logger -t story-init told && \
+         journalctl --sync && journalctl -q -t story-init -o cat | grep -qx told",
+    )
+    .map(drop)
 }
 
 /// By a datagram, and by a connection that a program has had from before.

@@ -97,7 +97,7 @@ fn fork_bomb(node: &mut Node) -> Result<()> {
         "{}systemctl daemon-reload && systemctl start bomb",
         file(
             "bomb.service",
-            "[Service]\nTasksMax=50\nExecStart=/bin/sh -c \"f() { f & f; }; f\"\n"
+            "[Service]\nTasksMax=50\nExecStart=/usr/bin/perl -e \"fork while 1\"\n"
         )
     ))?;
     let refused = "until grep -q '^max [1-9]' \
@@ -105,7 +105,7 @@ fn fork_bomb(node: &mut Node) -> Result<()> {
         do systemctl is-active -q bomb || exit 1; sleep 0.1; done";
     node.sh(refused)?;
     node.sh(OTHERS)?;
-    node.sh("systemctl stop bomb; ! pgrep -f 'f() { f' ")
+    node.sh("systemctl stop bomb; systemctl reset-failed; ! pgrep -f '[f]ork while 1'")
         .map(drop)
 }
 
@@ -241,7 +241,8 @@ fn full_disk(node: &mut Node) -> Result<()> {
         "fallocate -l $(($(stat -f -c '%f * %S' /))) /full; \
          (while :; do dd if=/dev/zero of=/fuller bs=64k oflag=append conv=notrunc; sleep 0.1; \
          done) >/dev/null 2>&1 & echo $! > /run/filler; \
-         until test $(($(stat -f -c '%f * %S' /))) -lt 1000000; do sleep 0.2; done",
+         while dd if=/dev/zero of=/probe bs=256k count=1 conv=fsync 2>/dev/null; do sleep 0.2; done; \
+         rm -f /probe",
     )?;
     let again = "pid=$(systemctl show -p MainPID --value again); kill -KILL $pid; \
         until new=$(systemctl show -p MainPID --value again) && test \"$new\" != 0 && \
