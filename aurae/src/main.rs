@@ -20,7 +20,7 @@ mod threads;
 
 use std::process::ExitCode;
 
-use crate::args::Args;
+use crate::args::{Args, Command};
 use crate::failure::Failure;
 use crate::output::Style;
 
@@ -59,8 +59,14 @@ fn main() -> ExitCode {
 }
 
 fn run(args: Args) -> Result<u8, Failure> {
-    let runtime =
-        threads::runtime().map_err(|problem| Failure::new(format!("can't start: {problem}")))?;
+    let runtime = match args.command {
+        None
+        | Some(Command::Program(_) | Command::Plan(_) | Command::Apply(_) | Command::Set(_)) => {
+            threads::one()
+        }
+        Some(_) => threads::two(),
+    };
+    let runtime = runtime.map_err(|problem| Failure::new(format!("can't start: {problem}")))?;
     let done = runtime.block_on(dispatch::dispatch(args));
     runtime.shutdown_background();
     done

@@ -93,7 +93,7 @@ fn run(name: Name, words: &[OsString]) -> Result<u8, Failure> {
         return Ok(0);
     }
     let runtime =
-        threads::runtime().map_err(|problem| Failure::new(format!("Can't start: {problem}")))?;
+        threads::two().map_err(|problem| Failure::new(format!("Can't start: {problem}")))?;
     let done = runtime.block_on(async {
         match name {
             Name::Systemctl => systemctl::run(words).await,

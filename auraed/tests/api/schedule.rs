@@ -522,9 +522,8 @@ async fn a_schedule_waits_for_others_and_comes_after_them() {
     };
     let ann = node.administrator().await;
     let need = |schedule: &str| wire::Need {
-        schedule: schedule.to_owned(),
+        of: Some(wire::need::Of::Schedule(schedule.to_owned())),
         state: wire::need::State::Running.into(),
-        unit: String::new(),
     };
     let web = with(shell("web", "exec sleep 1000"), |it| {
         it.needs = vec![need("db")]

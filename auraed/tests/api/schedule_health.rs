@@ -94,7 +94,7 @@ async fn what_is_needed_must_have_answered() {
     };
     let ann = node.administrator().await;
     let need = wire::Need {
-        schedule: "db".to_owned(),
+        of: Some(wire::need::Of::Schedule("db".to_owned())),
         ..Default::default()
     };
     let script = "until test -e /tmp/go; do sleep 0.1; done; echo > /tmp/up; sleep 1000";

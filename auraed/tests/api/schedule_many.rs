@@ -418,7 +418,7 @@ async fn schedules_are_listed_in_pages_watched_and_wait_for_no_circle() {
     let first = watch.message().await.unwrap().unwrap();
     assert_eq!(first.r#type(), Type::SnapshotEnd);
     let need = |name: &str| wire::Need {
-        schedule: name.to_owned(),
+        of: Some(wire::need::Of::Schedule(name.to_owned())),
         ..Default::default()
     };
     for (name, needs) in [("a", "b"), ("b", "c")] {

@@ -10,9 +10,8 @@ use crate::units::{Machine, get, job, start, stop, units, until};
 
 fn needs(name: &str, unit: &str, state: wire::need::State) -> wire::DeclareRequest {
     let need = wire::Need {
-        unit: unit.to_owned(),
+        of: Some(wire::need::Of::Unit(unit.to_owned())),
         state: state.into(),
-        ..Default::default()
     };
     with(shell(name, "exec sleep 1000"), |it| it.needs = vec![need])
 }
@@ -80,12 +79,9 @@ async fn what_no_schedule_can_need_is_refused_by_its_field() {
     };
     let running = wire::need::State::Running;
     assert_eq!(field(needs("a", "db", running)).await, "spec.needs[0].unit");
-    let mut both = needs("b", "db.service", running);
-    both.spec.as_mut().unwrap().needs[0].schedule = "a".to_owned();
-    assert_eq!(field(both).await, "spec.needs[0].unit");
-    let mut none = needs("c", "", running);
-    none.spec.as_mut().unwrap().needs[0].schedule = String::new();
-    assert_eq!(field(none).await, "spec.needs[0].schedule");
+    let mut none = needs("c", "db.service", running);
+    none.spec.as_mut().unwrap().needs[0].of = None;
+    assert_eq!(field(none).await, "spec.needs[0].of");
     // Another tenant learns nothing of the machine's units.
     let bob = ann.introduce(&machine.node, "blue", "bob", None).await;
     let refused = declare(&bob, needs("d", "db.service", running)).await;

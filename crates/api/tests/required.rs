@@ -259,7 +259,7 @@ fn schedule(run: schedules::work::Run) -> schedules::DeclareRequest {
                 within: Some(second),
             }),
             needs: vec![schedules::Need {
-                schedule: "db".into(),
+                of: Some(schedules::need::Of::Schedule("db".into())),
                 ..Default::default()
             }],
             ..Default::default()

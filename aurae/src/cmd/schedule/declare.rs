@@ -372,13 +372,12 @@ fn needed(text: &str) -> Need {
         None => (text, need::State::Running),
     };
     // No schedule's name has a dot; every unit's has one.
-    let (schedule, unit) = match name.contains('.') {
-        true => (String::new(), name.to_owned()),
-        false => (name.to_owned(), String::new()),
+    let of = match name.contains('.') {
+        true => need::Of::Unit(name.to_owned()),
+        false => need::Of::Schedule(name.to_owned()),
     };
     Need {
-        schedule,
-        unit,
+        of: Some(of),
         state: state.into(),
     }
 }

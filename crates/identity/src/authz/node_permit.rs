@@ -15,11 +15,12 @@ use crate::{Identity, Permit};
 const POLICY: &str = "configuration";
 
 impl Identity {
-    /// A permit for something that the node's own configuration asks for.
+    /// A permit for something that the node's own configuration asks for. A line of the audit that
+    /// can't be written refuses nothing: on a full disk units are started again and stopped, and a
+    /// machine goes down. The audit counts the lines that it has lost.
     ///
     /// # Errors
-    /// [`Denied::Defect`]: an effect has an unknown action. [`Denied::Degraded`]: the audit can't
-    /// be written.
+    /// [`Denied::Defect`]: an effect has an unknown action.
     pub fn node_permit(&self, effects: Vec<Effect>) -> Result<Permit, Denied> {
         self.node_permit_in(Tenant::system(), effects)
     }
@@ -38,23 +39,22 @@ impl Identity {
         }
         .to_string();
         let own = effects.first();
-        self.audit
-            .record(Entry {
-                actor: actor.clone(),
-                action: own.map_or_else(String::new, |own| own.action.to_owned()),
-                tenant: tenant.to_string(),
-                path: own
-                    .and_then(|own| own.path.as_ref())
-                    .map(ToString::to_string)
-                    .unwrap_or_default(),
-                also: named(&effects),
-                allowed: true,
-                policies: vec![POLICY.to_owned()],
-                ..Entry::default()
-            })
-            .map_err(|e| Denied::Degraded {
-                words: e.to_string(),
-            })?;
+        let recorded = self.audit.record(Entry {
+            actor: actor.clone(),
+            action: own.map_or_else(String::new, |own| own.action.to_owned()),
+            tenant: tenant.to_string(),
+            path: own
+                .and_then(|own| own.path.as_ref())
+                .map(ToString::to_string)
+                .unwrap_or_default(),
+            also: named(&effects),
+            allowed: true,
+            policies: vec![POLICY.to_owned()],
+            ..Entry::default()
+        });
+        if let Err(error) = recorded {
+            tracing::debug!(actor, %error, "not recorded");
+        }
         Ok(Permit {
             actor,
             user,

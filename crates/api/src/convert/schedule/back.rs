@@ -64,13 +64,12 @@ fn to_need(need: &Need) -> wire::Need {
         Needed::Running => wire::need::State::Running,
         Needed::Succeeded => wire::need::State::Succeeded,
     };
-    let (schedule, unit) = match &need.of {
-        NeedOf::Schedule(name) => (name.to_string(), String::new()),
-        NeedOf::Unit(name) => (String::new(), name.clone()),
+    let of = match &need.of {
+        NeedOf::Schedule(name) => wire::need::Of::Schedule(name.to_string()),
+        NeedOf::Unit(name) => wire::need::Of::Unit(name.clone()),
     };
     wire::Need {
-        schedule,
-        unit,
+        of: Some(of),
         state: state.into(),
     }
 }

@@ -149,17 +149,12 @@ fn start_limit(message: wire::StartLimit) -> Result<StartLimit> {
 const MAX_UNIT: usize = 255;
 
 fn need(message: &wire::Need) -> Result<Need> {
-    let of = match (message.schedule.as_str(), message.unit.as_str()) {
-        (_, "") => NeedOf::Schedule(parse("schedule", &message.schedule)?),
-        ("", unit) => {
+    use wire::need::Of;
+    let of = match required("of", message.of.as_ref())? {
+        Of::Schedule(schedule) => NeedOf::Schedule(parse("schedule", schedule)?),
+        Of::Unit(unit) => {
             check_length("unit", unit, MAX_UNIT)?;
-            NeedOf::Unit(unit.to_owned())
-        }
-        _ => {
-            return Err(Error::invalid(
-                "unit",
-                "can't be set together with schedule",
-            ));
+            NeedOf::Unit(unit.clone())
         }
     };
     Ok(Need {
