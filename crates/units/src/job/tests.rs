@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::engine::{Action, Ended, Ending, Engine};
 use super::longest::longest;
-use super::transaction::{Mode, Note, Planned, Refusal, Transaction, plan};
+use super::transaction::{Mode, Note, Planned, Refusal, Transaction, plan, plan_beside};
 use super::*;
 use crate::depend::Dependency;
 use proptest::prelude::*;
@@ -509,4 +509,30 @@ fn what_is_set_aside_is_looked_at_when_it_is_taken_up() {
     engine.cancel(last, &world);
     engine.take_up(ready.len());
     assert_eq!(engine.ready(&world), ready[..ready.len() - 1]);
+}
+
+/// `sysinit.target` conflicts with `emergency.target`: a boot doesn't go on beside it.
+#[test]
+fn a_conflict_calls_off_a_start_that_has_not_begun_with_what_needs_it() {
+    let mut world = world(
+        "boot Requires ssh\nboot Requires web\nssh Requires sysinit\nssh After sysinit\n\
+         sysinit Wants disk\nsysinit After disk\nsysinit Conflicts emergency\n\
+         sysinit After emergency",
+    );
+    let mut engine = Engine::default();
+    let boot = planned(&world, "boot", JobType::Start, Mode::Replace).unwrap();
+    engine.install(&boot, &world).unwrap();
+    let disk = unit("disk");
+    assert!(engine.ready(&world).contains(&disk));
+    engine.begin(&disk, &world);
+    let pending = |unit: &UnitName| engine.job(unit).map(|it| it.kind);
+    let emergency = unit("emergency");
+    let (start, mode) = (JobType::Start, Mode::Replace);
+    let emergency = plan_beside(&world, &emergency, start, mode, &pending).unwrap();
+    let all = ["boot/stop", "emergency/start", "ssh/stop", "sysinit/stop"];
+    assert_eq!(jobs(&emergency), all);
+    engine.install(&emergency, &world).unwrap();
+    engine.end(&disk, Ending::Failed, &world);
+    let (order, _) = run(&mut engine, &mut world, &[]);
+    assert_eq!(order, ["Start emergency", "Start web"]);
 }

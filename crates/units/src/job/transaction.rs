@@ -22,11 +22,28 @@ pub fn plan(
     kind: JobType,
     mode: Mode,
 ) -> Result<Transaction, Refusal> {
+    plan_beside(world, unit, kind, mode, &|_| None)
+}
+
+/// The same beside jobs that are there already: a stop of what is down, and is about to be started,
+/// has something to do. So `emergency.target`, which `sysinit.target` conflicts with, keeps a boot
+/// from going on.
+///
+/// # Errors
+/// As [`plan`].
+pub fn plan_beside(
+    world: &dyn World,
+    unit: &UnitName,
+    kind: JobType,
+    mode: Mode,
+    pending: &dyn Fn(&UnitName) -> Option<JobType>,
+) -> Result<Transaction, Refusal> {
     if mode == Mode::Isolate && !world.may_isolate(unit) {
         return Err(Refusal::NotIsolated(unit.clone()));
     }
     let mut draft = Draft {
         world,
+        pending,
         nodes: Vec::new(),
         by_unit: BTreeMap::new(),
         notes: Vec::new(),
@@ -88,6 +105,8 @@ struct Node {
 
 struct Draft<'a> {
     world: &'a dyn World,
+    /// The job that a unit has.
+    pending: &'a dyn Fn(&UnitName) -> Option<JobType>,
     nodes: Vec<Node>,
     by_unit: BTreeMap<UnitName, Vec<usize>>,
     notes: Vec<Note>,
@@ -96,6 +115,11 @@ struct Draft<'a> {
 
 /// The job that was asked for.
 const ANCHOR: usize = 0;
+
+/// Whether a job is the contrary of the one that its unit has.
+fn undoes(kind: JobType, pending: Option<JobType>) -> bool {
+    pending.is_some_and(|pending| (kind == JobType::Stop) != (pending == JobType::Stop))
+}
 
 impl Draft<'_> {
     fn node(&self, index: usize) -> Option<&Node> {
@@ -140,7 +164,10 @@ impl Draft<'_> {
     /// Whether a job that another job has pulled in has nothing to do.
     fn is_idle(&self, index: usize) -> bool {
         let job = self.node(index).map(|it| &it.planned);
-        let done = |it: &Planned| is_redundant(it.kind, self.world.activity(&it.unit));
+        let done = |it: &Planned| {
+            let activity = self.world.activity(&it.unit);
+            is_redundant(it.kind, activity) && !undoes(it.kind, (self.pending)(&it.unit))
+        };
         index != ANCHOR && job.is_none_or(done)
     }
 
@@ -253,11 +280,12 @@ impl Draft<'_> {
     /// Jobs that have nothing to do go, but for the one that was asked for.
     fn drop_redundant(&mut self) {
         for (unit, all) in &mut self.by_unit {
-            let activity = self.world.activity(unit);
+            let (activity, pending) = (self.world.activity(unit), (self.pending)(unit));
             let nodes = &mut self.nodes;
+            let done = |kind| is_redundant(kind, activity) && !undoes(kind, pending);
             let idle = |index: &usize| {
                 let kind = nodes.get(*index).map(|it| it.planned.kind);
-                *index != ANCHOR && kind.is_none_or(|kind| is_redundant(kind, activity))
+                *index != ANCHOR && kind.is_none_or(done)
             };
             if all.iter().all(idle) {
                 for index in std::mem::take(all) {

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use units::depend::Dependency;
 use units::job::engine::{Action, Ended, Ending, Job, Progress};
 use units::job::follow::stopped_with;
-use units::job::transaction::{Mode, Note, Refusal, plan};
+use units::job::transaction::{Mode, Note, Refusal, plan_beside};
 use units::job::{Activity, JobType, World};
 use units::name::{UnitName, UnitType};
 
@@ -96,7 +96,9 @@ impl Manager {
     ) -> Result<Accepted, Error> {
         let unit = self.id(unit);
         let refused = |refusal: Refusal| self.refused(&refusal);
-        let transaction = plan(&self.known, &unit, kind, mode(how)).map_err(refused)?;
+        let pending = |unit: &UnitName| self.engine.job(unit).map(|it| it.kind);
+        let planned = plan_beside(&self.known, &unit, kind, mode(how), &pending);
+        let transaction = planned.map_err(refused)?;
         let ended = self.engine.install(&transaction, &self.known);
         let ended = ended.map_err(|refusal| self.refused(&refusal))?;
         self.tell(ended);
