@@ -390,5 +390,13 @@ fn missing_disk(node: &mut Node) -> Result<()> {
     ensure!(up.trim() != "active", "ssh is {up}");
     node.sh("sed -i /LABEL=gone/d /etc/fstab && systemctl daemon-reload")?;
     let _goes_on = node.start("exec systemctl default")?;
-    comes_up(node).context("after the repair")
+    long(
+        node,
+        "until systemctl is-active -q graphical.target; do sleep 0.5; done; \
+         systemctl is-active ssh nginx cron",
+    )
+    .context("after the repair")?;
+    let failed = node.sh("systemctl list-units --failed --no-legend --plain")?;
+    ensure!(failed.trim().is_empty(), "these failed: {failed}");
+    Ok(())
 }
