@@ -14,9 +14,10 @@ use tokio::net::{UnixListener, UnixStream};
 
 use super::desk::{Desk, Frames};
 use super::entry::Entry;
+use super::receive::HELD;
 use super::sender::{Credentials, Sender};
 use super::settle::{Reader, Settling};
-use super::sockets::{Keep, Kept, QUEUE};
+use super::sockets::{Keep, Kept};
 use super::stdout::Text;
 
 /// Connections of the stream protocol; a quarter is the tenant `system`'s alone.
@@ -72,7 +73,6 @@ impl Drop for Place {
 }
 
 /// What connections have in common.
-#[derive(Clone)]
 pub(super) struct Streams {
     open: Open,
     desk: Rc<Desk>,
@@ -149,7 +149,7 @@ impl Streams {
             credentials,
             text,
             desk: self.desk.clone(),
-            reader: self.settling.reader(2 * QUEUE),
+            reader: self.settling.reader(HELD),
             keeping: Keeping {
                 store: self.store.clone(),
                 kept,

@@ -44,26 +44,34 @@ const LONG: Duration = Duration::from_secs(2);
 
 /// Starts that the manager has begun and that have no program yet. As long as there are many, jobs
 /// wait: the time that a unit has for its start must not pass while others are started.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Places {
     all: usize,
-    taken: Arc<Notify>,
+    taken: Arc<()>,
+    given_up: Arc<Notify>,
 }
 
 /// One of them, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place(Arc<Notify>);
+pub(crate) struct Place {
+    taken: Arc<()>,
+    given_up: Arc<Notify>,
+}
 
 impl Places {
     pub(crate) fn new() -> Places {
         Places {
             all: 2 * at_once(),
             taken: Arc::default(),
+            given_up: Arc::default(),
         }
     }
 
     pub(crate) fn take(&self) -> Place {
-        Place(self.taken.clone())
+        Place {
+            taken: self.taken.clone(),
+            given_up: self.given_up.clone(),
+        }
     }
 
     /// How many are left beside those that are taken, and those that were decided on.
@@ -74,7 +82,7 @@ impl Places {
 
     /// Resolves when one was given up before its command had begun.
     pub(crate) async fn given_up(&self) {
-        self.taken.notified().await;
+        self.given_up.notified().await;
     }
 }
 
@@ -85,10 +93,11 @@ fn at_once() -> usize {
 }
 
 impl Place {
+    /// It is free before that is told.
     fn give_up(self) {
-        let news = self.0.clone();
-        drop(self);
-        news.notify_one();
+        let Place { taken, given_up } = self;
+        drop(taken);
+        given_up.notify_one();
     }
 }
 

@@ -146,14 +146,22 @@ impl Engine {
         }
     }
 
-    /// So many of those that were set aside are looked at again.
-    pub fn take_up(&mut self, most: usize) {
-        for _ in 0..most {
+    /// So many of those that were set aside, and wait still, are looked at again. Whether there was
+    /// any.
+    pub fn take_up(&mut self, most: usize) -> bool {
+        let mut taken = 0;
+        while taken < most {
             let Some(unit) = self.aside.pop_first() else {
-                return;
+                break;
             };
-            self.open.insert(unit);
+            // One that was called off meanwhile takes no place of another.
+            let job = self.jobs.get(&unit);
+            if job.is_some_and(|it| it.progress == Progress::Waiting) {
+                self.open.insert(unit);
+                taken += 1;
+            }
         }
+        taken > 0
     }
 
     /// The units whose jobs have come, gone or become others since this was asked last.

@@ -502,13 +502,14 @@ fn what_is_set_aside_is_looked_at_when_it_is_taken_up() {
         engine.set_aside(unit);
     }
     assert!(engine.ready(&world).is_empty());
-    engine.take_up(1);
+    assert!(engine.take_up(1));
     assert_eq!(engine.ready(&world), ready[..1]);
-    // One that was called off meanwhile isn't there any more.
-    let last = ready.last().unwrap();
-    engine.cancel(last, &world);
-    engine.take_up(ready.len());
-    assert_eq!(engine.ready(&world), ready[..ready.len() - 1]);
+    // One that was called off meanwhile isn't there any more, and takes the place of none.
+    engine.cancel(&ready[1], &world);
+    assert!(engine.take_up(1));
+    let left = [ready[0].clone(), ready[2].clone()];
+    assert_eq!(engine.ready(&world), left);
+    assert!(!engine.take_up(1));
 }
 
 /// `sysinit.target` conflicts with `emergency.target`: a boot doesn't go on beside it.

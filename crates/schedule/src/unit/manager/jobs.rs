@@ -184,12 +184,13 @@ impl Manager {
 
     /// Begins what may begin, until nothing may.
     pub(super) async fn settle(&mut self) {
-        self.engine.take_up(self.places_left());
         loop {
             self.follow().await;
+            // Also when those before them had nothing to do, and no event follows.
+            let taken = self.engine.take_up(self.places_left());
             let ready = self.engine.ready(&self.known);
             let begun = ready.iter().filter(|unit| self.begins(unit)).count();
-            if begun == 0 && self.wanted.is_empty() {
+            if begun == 0 && !taken && self.wanted.is_empty() {
                 self.look_for_followers();
                 if self.wanted.is_empty() {
                     break;
