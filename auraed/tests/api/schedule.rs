@@ -715,6 +715,12 @@ async fn a_full_disk_stops_no_restart_and_refuses_new_wishes() {
         Some(Reason::Degraded),
         "{refused:?}"
     );
+    // A daemon that begins on it knows what it kept, and goes on.
+    node.kill_daemon();
+    let ann = node.administrator().await;
+    until(&ann, "web", "running", |it| running(it) == Some(4)).await;
+    let refused = declare(&ann, shell("new", "exit 0")).await.unwrap_err();
+    assert_eq!(from_status(&refused).reason, Some(Reason::Degraded));
     node.empty_disk();
     until(&ann, "web", "written", |it| !it.unwritten).await;
     node.kill_daemon();

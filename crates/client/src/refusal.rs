@@ -138,8 +138,14 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Our own clock ran out before the node's.
+/// A clock ran out: ours, which is the status's source, or the one that the node's transport runs
+/// for us by the deadline that we sent. Of that only a code and words come over the wire.
 fn has_timed_out(status: &Status) -> bool {
+    let words = tonic::TimeoutExpired(()).to_string();
+    let by_node = matches!(status.code(), Code::Cancelled | Code::DeadlineExceeded);
+    if by_node && status.message() == words {
+        return true;
+    }
     let mut source = status.source();
     while let Some(error) = source {
         if error.is::<tonic::TimeoutExpired>() {
@@ -200,6 +206,20 @@ mod tests {
             refusal.to_string(),
             "the request is malformed (executable.spec.nice: 20 is more than 19) (web/nginx)"
         );
+    }
+
+    #[test]
+    fn a_time_that_ran_out_at_the_node_is_told_as_one_that_ran_out_here() {
+        let ours = Status::from_error(Box::new(tonic::TimeoutExpired(())));
+        let theirs = Status::cancelled(tonic::TimeoutExpired(()).to_string());
+        for status in [ours, theirs] {
+            let refusal = refusal(status);
+            assert_eq!(refusal.code, Code::DeadlineExceeded);
+            assert!(refusal.hint().unwrap().contains("--timeout"));
+            assert!(!refusal.is_lost_connection());
+        }
+        let other = refusal(Status::cancelled("the caller went away"));
+        assert_eq!(other.code, Code::Cancelled);
     }
 
     #[test]

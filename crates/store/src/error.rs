@@ -86,6 +86,12 @@ impl StoreError {
         }
     }
 
+    /// Whether it says that the disk has no room left; then in words.
+    pub(super) fn no_room(error: &rusqlite::Error, file: &Path) -> Option<String> {
+        let full = error.sqlite_error_code() == Some(ErrorCode::DiskFull);
+        full.then(|| Self::broken(error, file)).flatten()
+    }
+
     /// Whether this SQLite error says that the disk or the file is to blame, rather than the
     /// statement; then in words.
     pub(super) fn broken(error: &rusqlite::Error, file: &Path) -> Option<String> {

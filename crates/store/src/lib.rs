@@ -57,6 +57,7 @@ pub use sets::{MAX_SETS_PER_TENANT, SetRow, SetWritten};
 pub use tenants::TenantRow;
 pub use users::{Role, UserRow};
 
+use schema::Index;
 use worker::{Reader, Turn, Writer};
 
 /// The database's file name in the state directory.
@@ -83,29 +84,30 @@ pub struct Store {
 
 impl Store {
     /// Opens or creates `STATE_DIR/aurae.db`, migrates it forward and proves that it can be
-    /// written.
+    /// written. Where all that is wrong is that the disk has no room, it is opened as degraded: a
+    /// node that doesn't come up is one on which no room can be made.
     ///
     /// Blocks; call it before serving.
     ///
     /// # Errors
-    /// A file that is corrupt, of a newer schema, not writable, or a full disk: each named with the
-    /// file and what to do about it.
+    /// A file that is corrupt, of a newer schema, not writable, or a disk that is too full to make
+    /// or migrate one: each named with the file and what to do about it.
     pub fn open(state_dir: &Path) -> Result<Self, StoreError> {
         let file: PathBuf = state_dir.join(FILE);
-        let mut connection = schema::connect(&file)?;
+        let (mut connection, index) = match schema::connect(&file, Index::Shared) {
+            Ok(connection) => (connection, Index::Shared),
+            // Maybe for want of room; anything else is said now, too.
+            Err(StoreError::Open { .. }) => (schema::connect(&file, Index::Own)?, Index::Own),
+            Err(other) => return Err(other),
+        };
         schema::migrate(&mut connection, &file)?;
         schema::check(&connection, &file)?;
-        schema::probe(&connection).map_err(|e| StoreError::opening(&file, &e))?;
-        let reading = schema::connect_reader(&file)?;
-        Self::with_connections(file, connection, reading)
-    }
-
-    fn with_connections(
-        file: PathBuf,
-        connection: Connection,
-        reading: Connection,
-    ) -> Result<Self, StoreError> {
         let health = Health::new("store");
+        if let Err(error) = schema::probe(&connection) {
+            let reason = StoreError::no_room(&error, &file);
+            health.fail(&reason.ok_or_else(|| StoreError::opening(&file, &error))?);
+        }
+        let reading = schema::connect_reader(&file, index)?;
         let writer = Writer::start(connection, file.clone(), health.clone())?;
         let reader = Reader::start(reading, file.clone(), health.clone())?;
         Ok(Self {

@@ -169,11 +169,33 @@ pub(super) const CHECK_AT_START_BYTES: u64 = 4 * 1024 * 1024;
 /// beyond a quarter of it: the record of an ordinary run is to fit.
 pub(super) const PAGE: u16 = 8192;
 
+/// Where the index of the log of writes is, which all connections share.
+///
+/// <https://www.sqlite.org/vfs.html#standard_unix_vfses>
+#[derive(Clone, Copy)]
+pub(super) enum Index {
+    /// In a file beside the database: another process can read it, for a backup.
+    Shared,
+    /// In memory of this process, which has the database for itself meanwhile. The file of the
+    /// other is made anew by each daemon, and can't be where the disk is full.
+    Own,
+}
+
+impl Index {
+    fn open(self, file: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
+        let vfs = match self {
+            Self::Shared => c"unix",
+            Self::Own => c"unix-excl",
+        };
+        Connection::open_with_flags_and_vfs(file, flags, vfs)
+    }
+}
+
 /// The writer's connection.
-pub(super) fn connect(file: &Path) -> Result<Connection, StoreError> {
+pub(super) fn connect(file: &Path, index: Index) -> Result<Connection, StoreError> {
     let fail = |e: rusqlite::Error| StoreError::opening(file, &e);
     private_file(file)?;
-    let connection = Connection::open(file).map_err(fail)?;
+    let connection = index.open(file, OpenFlags::default()).map_err(fail)?;
     connection
         .busy_timeout(Duration::from_secs(2))
         .map_err(fail)?;
@@ -198,10 +220,10 @@ pub(super) fn connect(file: &Path) -> Result<Connection, StoreError> {
 }
 
 /// The reader's connection: can't write.
-pub(super) fn connect_reader(file: &Path) -> Result<Connection, StoreError> {
+pub(super) fn connect_reader(file: &Path, index: Index) -> Result<Connection, StoreError> {
     let fail = |e: rusqlite::Error| StoreError::opening(file, &e);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(file, flags).map_err(fail)?;
+    let connection = index.open(file, flags).map_err(fail)?;
     connection
         .busy_timeout(Duration::from_secs(2))
         .map_err(fail)?;

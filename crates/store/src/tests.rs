@@ -352,8 +352,39 @@ async fn a_full_disk_degrades_reads_go_on_and_it_recovers() {
     store.put_finished(run(201, "a", "web", 1)).await.unwrap();
 }
 
+/// What a daemon that was killed leaves: no log was moved into its file.
+fn killed(state: &Path, at: &Path) {
+    for name in ["aurae.db", "aurae.db-wal"] {
+        std::fs::copy(state.join(name), at.join(name)).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_killed_daemon_begins_again_on_a_full_disk_reads_and_recovers() {
+    let Some(disk) = SmallDisk::new() else { return };
+    let before = tempfile::tempdir().unwrap();
+    let store = Store::open(before.path()).unwrap();
+    store.put_finished(run(1, "a", "web", 1)).await.unwrap();
+    killed(before.path(), disk.0.path());
+    disk.fill();
+
+    let store = Store::open(disk.0.path()).unwrap();
+    let words = store.health().degraded().unwrap();
+    assert!(words.contains("the disk is full"), "{words}");
+    assert!(store.finished(Uid([1; 16])).await.unwrap().is_some());
+    let refused = store.put_finished(run(2, "a", "web", 1)).await;
+    assert!(
+        matches!(refused, Err(StoreError::Degraded { .. })),
+        "{refused:?}"
+    );
+
+    disk.free();
+    store.put_finished(run(3, "a", "web", 1)).await.unwrap();
+    assert!(store.health().is_well());
+}
+
 #[test]
-fn a_full_disk_at_start_is_a_clear_error() {
+fn a_disk_too_full_for_a_new_database_is_a_clear_error() {
     let Some(disk) = SmallDisk::new() else { return };
     disk.fill();
     let error = Store::open(disk.0.path()).unwrap_err().to_string();

@@ -115,6 +115,7 @@ pub(super) async fn follow_unit(node: &Node, name: &str) -> Result<(), Failure> 
     let machine = Machine::of(node).await?;
     let filter = Filter::of_unit(name);
     let mut out = std::io::stdout();
+    let mut over = false;
     loop {
         let logs = source::logs(node, &filter, &machine).await?;
         if let Some(log) = logs.last() {
@@ -127,14 +128,16 @@ pub(super) async fn follow_unit(node: &Node, name: &str) -> Result<(), Failure> 
             }
             return Ok(());
         }
-        let status = node.get(name).await?.and_then(|it| it.status);
-        // It never began.
-        if status
-            .is_none_or(|it| matches!(it.active.as_str(), "failed" | "inactive") && it.job_id == 0)
-        {
+        if over {
             return Ok(());
         }
-        tokio::time::sleep(LOOK / 10).await;
+        // It never began; or it did and ended after we looked, so that its log is looked for again.
+        let status = node.get(name).await?.and_then(|it| it.status);
+        over = status
+            .is_none_or(|it| matches!(it.active.as_str(), "failed" | "inactive") && it.job_id == 0);
+        if !over {
+            tokio::time::sleep(LOOK / 10).await;
+        }
     }
 }
 
