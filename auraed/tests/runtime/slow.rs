@@ -117,6 +117,22 @@ pub(crate) fn what_is_removed_before_it_could_be_stored_stays_removed(name: &str
     assert_eq!(left, ["web", "web/kept"]);
 }
 
+/// The disk stays full: a cell ends all the same, with what has ended in it.
+pub(crate) fn a_cell_ends_while_nothing_can_be_stored(name: &str) {
+    let node = Node::start(name);
+    let mut daemon = node.client();
+    daemon.cell("web");
+    daemon.start("web/runs", &["/bin/sleep", "100"]);
+    set(node.dir(), "broken");
+    daemon.run("web/ended", &["/bin/true"]);
+    assert!(daemon.stop("web", None).state().is_final());
+    for job in ["web/runs", "web/ended"] {
+        assert!(daemon.get(job).state().is_final(), "{job}");
+    }
+    let group = node.cgroup().join("acme/web");
+    assert!(!group.exists());
+}
+
 /// What can't be removed for good isn't removed at all: it is there until it can be.
 pub(crate) fn what_the_store_can_not_forget_is_not_removed(name: &str) {
     let node = Node::start(name);

@@ -65,6 +65,7 @@ const STORIES: &[(&str, Story)] = &[
         "broken-store",
         slow::what_is_removed_before_it_could_be_stored_stays_removed,
     ),
+    ("full-store", slow::a_cell_ends_while_nothing_can_be_stored),
     (
         "stuck-store",
         slow::what_the_store_can_not_forget_is_not_removed,

@@ -14,7 +14,7 @@
 //!                          not kept            ▼
 //!                 OVER ◄──────────────────── STORING ── NotStored ─► UNSTORED
 //!                   ▲                          │                       │  ▲
-//!                   └──────────────────────────┴──────── Stored ───────┘  └ NotStored
+//!                   └──────────────────────────┴─ Stored, LetGo ─────┘  └ NotStored
 //! ```
 //!
 //! An event that can't follow (a second end, a second report of an empty group) changes nothing.
@@ -92,6 +92,8 @@ pub enum Event {
     Stored,
     /// The store doesn't take the end now.
     NotStored,
+    /// Its cell ends, which waits for no store: an end that wasn't taken is not tried again.
+    LetGo,
 }
 
 /// An effect to carry out, in the order given.
@@ -155,6 +157,11 @@ impl Teardown {
                 (Unstored(retain), effects)
             }
             (Unstored(..), Event::NotStored) => (self, vec![Effect::StoreLater]),
+            (Unstored(..), Event::LetGo) => {
+                // What was published is all that there is of it.
+                let effects = vec![Effect::Acknowledge, Effect::RemoveGroup];
+                (Teardown::Over, effects)
+            }
             (Unstored(retain), Event::Stored) => {
                 let effects = vec![
                     Effect::Acknowledge,
@@ -370,5 +377,17 @@ mod tests {
         let (over, effects) = again.after(Event::Stored);
         assert_eq!(over, Teardown::Over);
         assert_eq!(effects[0], Effect::Acknowledge);
+    }
+
+    #[test]
+    fn a_cell_that_ends_waits_for_no_store() {
+        let storing = Teardown::Storing(Retain::Record);
+        // What is being stored is told within the store's own time.
+        assert_eq!(storing.after(Event::LetGo), (storing, Vec::new()));
+        let (unstored, _) = storing.after(Event::NotStored);
+        let (over, effects) = unstored.after(Event::LetGo);
+        assert_eq!(over, Teardown::Over);
+        assert_eq!(effects, [Effect::Acknowledge, Effect::RemoveGroup]);
+        assert_eq!(over.after(Event::Stored), (over, Vec::new()));
     }
 }

@@ -63,7 +63,19 @@ impl Owner {
         // Once: an effect may find the cell-init lost, which every executable here is told.
         if is_over {
             self.over(uid);
+        } else if event == End::NotStored && self.ending.has_begun() {
+            self.let_go(uid);
         }
+    }
+
+    /// The cell ends, which waits for no store.
+    fn let_go(&mut self, uid: Uid) {
+        let unstored = self.executables.get(&uid).filter(|it| it.is_unstored());
+        if let Some(executable) = unstored {
+            let path = &executable.record.meta.path;
+            tracing::warn!(executable = %path, "its cell ends before its end could be stored");
+        }
+        self.happened(uid, End::LetGo);
     }
 
     pub(super) fn acknowledge(&mut self, uid: Uid) {
@@ -100,7 +112,14 @@ impl Owner {
 
     /// Something that the end of the cell depends on.
     pub(super) fn ends(&mut self, event: CellEnd) {
-        for effect in self.ending.after(event, &self.cell) {
+        let began_before = self.ending.has_begun();
+        let effects = self.ending.after(event, &self.cell);
+        if !began_before && self.ending.has_begun() {
+            for uid in self.executables.uids() {
+                self.let_go(uid);
+            }
+        }
+        for effect in effects {
             match effect {
                 cell::Effect::StopExecutables { grace } => {
                     for uid in self.executables.uids() {

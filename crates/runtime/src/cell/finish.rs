@@ -92,6 +92,11 @@ impl Executable {
         })
     }
 
+    /// It has ended, as everybody may know, and the store hasn't taken it yet.
+    pub(super) fn is_unstored(&self) -> bool {
+        matches!(self.teardown, Teardown::Unstored(_))
+    }
+
     /// What is to be done after that event, and whether its end is dealt with by then. It is so
     /// once.
     pub(super) fn after(&mut self, event: End) -> (Vec<Effect>, bool) {
