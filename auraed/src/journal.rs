@@ -11,7 +11,7 @@ use init::protocol::{Role, Welcome};
 use model::error::Error;
 use model::name::Tenant;
 use observe::Logs;
-use observe::journal::{Journal, JournalConfig, Keep, Kept, Owner, Owners, RateLimit};
+use observe::journal::{Journal, JournalConfig, Keep, Kept, Owner, Owners, RateLimit, Words};
 use runtime::{NodeInit, Runtime};
 use schedule::unit::{UNIT, Units};
 
@@ -35,6 +35,7 @@ pub(crate) async fn start(
     runtime: &Runtime,
     units: &Units,
     init: &NodeInit,
+    words: Words,
 ) -> Option<Journal> {
     let own = config.journal.folder.as_os_str().is_empty();
     if welcome.role != Role::Machine && !config.journal.enabled {
@@ -60,7 +61,7 @@ pub(crate) async fn start(
         units: units.clone(),
     });
     let store = Arc::new(Descriptors { init: init.clone() });
-    match Journal::start(settings, logs, owners, store).await {
+    match Journal::start(settings, logs, owners, store, words).await {
         Ok(journal) => Some(journal),
         Err(error) => {
             tracing::error!(%error, "the journal's sockets can't be made: programs log nowhere");

@@ -17,7 +17,7 @@ use image::node::Images;
 use init::protocol::{PowerMode, Role, Welcome};
 use model::quota::Quota;
 use observe::Logs;
-use observe::journal::Journal;
+use observe::journal::{Journal, Words};
 use pod::Pods;
 use runtime::{InitState, NodeInit, Runtime, Settings};
 use schedule::Schedules;
@@ -64,7 +64,7 @@ pub(crate) fn run(common: &Common, init_fd: i32) -> anyhow::Result<ExitCode> {
         .context("--init-fd is not a socket to init; `auraed serve` is started by `auraed`")?;
     let sources = common.sources();
     let loaded = sources.load()?;
-    let log_level = telemetry::start(&loaded.config.node.log_level);
+    let (log_level, words) = telemetry::start(&loaded.config.node.log_level);
     let state = loaded.config.paths.state.clone();
     let _lock = StateLock::acquire(&state)?;
     let store = Store::open(&state)?;
@@ -75,7 +75,7 @@ pub(crate) fn run(common: &Common, init_fd: i32) -> anyhow::Result<ExitCode> {
         .context("cannot start the daemon's threads")?;
     threads.block_on(async {
         let (node_init, welcome) = NodeInit::connect(socket, BUILD).await?;
-        let parts = Parts::start(&loaded, store, node_init, &welcome).await?;
+        let parts = Parts::start(&loaded, store, node_init, &welcome, words).await?;
         let daemon = Arc::new(Daemon {
             sources,
             loaded: Mutex::new(loaded.clone()),
@@ -124,6 +124,7 @@ impl Parts {
         store: Store,
         node_init: NodeInit,
         welcome: &Welcome,
+        words: Words,
     ) -> anyhow::Result<Self> {
         let config = &loaded.config;
         let state = &config.paths.state;
@@ -169,7 +170,8 @@ impl Parts {
         let schedules = schedules::start(wiring).await.context("the schedules")?;
         let units = units::start(config, welcome, &store, &identity, &runtime)?;
         schedules.know_units(units.clone());
-        let journal = journal::start(config, welcome, &logs, &runtime, &units, &node_init).await;
+        let journal = journal::start(config, welcome, &logs, &runtime, &units, &node_init, words);
+        let journal = journal.await;
         begin_retention(&runtime, &logs);
         tracing::info!(
             cells = adoption.cells,

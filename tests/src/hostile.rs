@@ -355,6 +355,7 @@ fn named_cycle(node: &Node) -> Result<()> {
         names.iter().all(|name| told.contains(name)) && told.contains("was deleted"),
         "{told}"
     );
+    node.sh("journalctl -q -b -t auraed -g 'wait for each other' -o cat | grep -q circle-")?;
     let up = node.sh("systemctl is-active circle-a circle-b circle-c || true")?;
     ensure!(
         up.lines().filter(|it| *it == "active").count() == 2,

@@ -160,18 +160,6 @@ async fn mains(person: &Person) -> Vec<Option<u32>> {
     pids
 }
 
-/// On a busy machine such an end has been seen as unknown, too, for a reason that isn't known yet
-/// (ADR 77).
-fn is_killed(how: runtime::exit::How) -> bool {
-    use runtime::exit::How;
-    matches!(how, How::Signal(9) | How::Unknown(_))
-}
-
-/// Of an unknown end it is said that it has failed.
-fn is_down(active: &str) -> bool {
-    matches!(active, "inactive" | "failed")
-}
-
 #[tokio::test]
 async fn the_death_of_the_init_of_all_units_ends_no_service() {
     let Some(mut machine) = Machine::start() else {
@@ -219,7 +207,8 @@ async fn the_death_of_the_init_of_all_units_ends_no_service() {
         it.sub == "running" && it.main_pid.is_some() && it.main_pid != before[1]
     });
     let forks = forks.await;
-    assert!(is_killed(end_of(&administrator, &gone.path).await));
+    let how = end_of(&administrator, &gone.path).await;
+    assert_eq!(how, runtime::exit::How::Signal(9));
     assert_eq!(forks.main_pid, Some(pid_in(&machine, "out.pid").await));
     // Words, connections, new units and stops are as before.
     std::fs::write(machine.at("out.say"), "").unwrap();
@@ -237,10 +226,8 @@ async fn the_death_of_the_init_of_all_units_ends_no_service() {
     for (name, pid) in UP.into_iter().zip(now) {
         assert_eq!(stop(&administrator, name).await.result, "done");
         assert!(!lives(pid.unwrap()), "{name} is stopped");
-        assert!(
-            is_down(&status(&administrator, name).await.active),
-            "{name}"
-        );
+        let now = status(&administrator, name).await;
+        assert_eq!(now.active, "inactive", "{name}");
     }
     machine.node.stop();
 }

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! sockets, /dev/kmsg ──► receive ──► desk: limit, sender, frame ──► pipe ──► mover ──► segments
-//!                                      └──► rsyslog's socket                            │
+//! the daemon's log ────► own ───────┘  └──► rsyslog's socket                            │
 //!                                                      Observe.Journal ◄── read ◄───────┘
 //! ```
 //!
@@ -19,6 +19,7 @@ mod kernel_log;
 mod kmsg;
 mod limit;
 mod native;
+mod own;
 mod read;
 mod receive;
 mod sender;
@@ -45,6 +46,7 @@ use super::folder::LogKey;
 use super::logs::Logs;
 pub use entry::{Entry, LARGEST};
 pub use limit::RateLimit;
+pub use own::{Speaker, Words, own_words};
 pub(crate) use read::read;
 pub use read::{JournalItem, JournalStream};
 pub use sender::{Owner, Owners};
@@ -132,7 +134,8 @@ fn failed(what: &str) -> impl Fn(std::io::Error) -> Error {
 }
 
 impl Journal {
-    /// Makes the sockets, or goes on with those of an earlier daemon, and takes what comes.
+    /// Makes the sockets, or goes on with those of an earlier daemon, and takes what comes, and what
+    /// this daemon says itself.
     ///
     /// # Errors
     /// They can't be made, or the log can't be attached.
@@ -141,6 +144,7 @@ impl Journal {
         logs: &Logs,
         owners: Arc<dyn Owners>,
         store: Arc<dyn Keep>,
+        own: Words,
     ) -> Result<Journal, Error> {
         let mut left = Left::by(&*store).await?;
         let sockets = Sockets::open(&config.folder, &mut left, &*store).await;
@@ -168,6 +172,7 @@ impl Journal {
             streams: left.streams,
             owners,
             store,
+            own,
             asked,
             stopped,
         };
@@ -194,6 +199,7 @@ struct Ends {
     streams: Vec<Kept>,
     owners: Arc<dyn Owners>,
     store: Arc<dyn Keep>,
+    own: Words,
     asked: mpsc::Receiver<oneshot::Sender<()>>,
     stopped: oneshot::Receiver<()>,
 }
@@ -246,6 +252,7 @@ async fn work(config: JournalConfig, ends: Ends) -> std::io::Result<()> {
         });
     }
     tokio::task::spawn_local(name_again(desk.clone()));
+    tokio::task::spawn_local(own::run(ends.own, desk.clone()));
     tokio::task::spawn_local(answer(ends.asked, settling.clone()));
     let datagrams = |socket, protocol| {
         receive::run(

@@ -66,7 +66,16 @@ fn config(folder: &Path, limit: RateLimit) -> JournalConfig {
 }
 
 async fn start_keeping(config: JournalConfig, logs: &Logs, shelf: Arc<Shelf>) -> Journal {
-    Journal::start(config, logs, Arc::new(Everybody), shelf)
+    start_saying(config, logs, shelf, own_words().1).await
+}
+
+async fn start_saying(
+    config: JournalConfig,
+    logs: &Logs,
+    shelf: Arc<Shelf>,
+    own: Words,
+) -> Journal {
+    Journal::start(config, logs, Arc::new(Everybody), shelf, own)
         .await
         .unwrap()
 }
@@ -542,4 +551,60 @@ async fn a_socket_without_its_file_is_made_anew() {
     socket.send_to(b"MESSAGE=anew\n", &path).unwrap();
     journal.inbox().is_taken().await;
     assert_eq!(shelf.names().len(), 5, "{:?}", shelf.names());
+}
+
+#[tokio::test]
+async fn what_the_daemon_says_is_an_entry_that_no_sender_can_forge() {
+    let folder = tempfile::tempdir().unwrap();
+    let logs = Logs::start(&folder.path().join("logs"), LogsConfig::default()).unwrap();
+    let (speaker, words) = own_words();
+    // Before there is a journal, and from a thread that stores it.
+    speaker.say(4, b"early");
+    let storing = std::thread::Builder::new().name("log-mover".to_owned());
+    let silent = speaker.clone();
+    storing
+        .spawn(move || silent.say(3, b"to myself"))
+        .unwrap()
+        .join()
+        .unwrap();
+    let config = config(folder.path(), RateLimit::default());
+    let journal = start_saying(config, &logs, Arc::new(Shelf::default()), words).await;
+    let bed = Bed {
+        folder,
+        logs,
+        journal,
+    };
+    bed.all(1).await;
+    bed.native()
+        .send(b"MESSAGE=forged\nSYSLOG_IDENTIFIER=auraed\n_TRANSPORT=driver\n")
+        .unwrap();
+    bed.all(2).await;
+    speaker.say(6, b"later");
+    let entries = bed.all(3).await;
+    assert_eq!(messages(&entries), ["early", "forged", "later"]);
+    let transports: Vec<String> = entries.iter().map(|it| text(it, "_TRANSPORT")).collect();
+    assert_eq!(transports, ["driver", "journal", "driver"]);
+    assert_eq!(text(&entries[0], "PRIORITY"), "4");
+    assert_eq!(text(&entries[0], "_PID"), std::process::id().to_string());
+}
+
+#[tokio::test]
+async fn more_than_waits_is_counted_and_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let logs = Logs::start(&folder.path().join("logs"), LogsConfig::default()).unwrap();
+    let (speaker, words) = own_words();
+    for number in 0..2000 {
+        speaker.say(6, number.to_string().as_bytes());
+    }
+    let config = config(folder.path(), RateLimit::default());
+    let journal = start_saying(config, &logs, Arc::new(Shelf::default()), words).await;
+    let bed = Bed {
+        folder,
+        logs,
+        journal,
+    };
+    let said = messages(&bed.all(1025).await);
+    assert_eq!(said.first().unwrap(), "0");
+    let told = said.iter().find(|it| it.starts_with("Suppressed")).unwrap();
+    assert_eq!(told, "Suppressed 976 messages from auraed");
 }

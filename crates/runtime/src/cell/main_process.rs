@@ -148,6 +148,9 @@ impl Executable {
         let file = self.effective.ending.pid_file.clone();
         cell.beside(async move {
             let found = named_now(Path::new(&file), &leaf, init).await;
+            // Mostly the file names what has just ended, still. Where node-init is the parent, that
+            // is told before it is reaped.
+            let found = found.filter(|it| !kernel::pidfd::has_ended(&it.pidfd).unwrap_or(true));
             Event::MainFound(uid, found.map(Box::new))
         });
     }
