@@ -394,7 +394,7 @@ fn missing_disk(node: &mut Node) -> Result<()> {
     long(
         node,
         "until systemctl is-active -q graphical.target; do sleep 0.5; done; \
-         systemctl is-active ssh nginx cron",
+         systemctl is-active ssh nginx cron serial-getty@ttyS0",
     )
     .context("after the repair")?;
     let failed = node.sh("systemctl list-units --failed --no-legend --plain")?;

@@ -214,6 +214,17 @@ fn an_isolation_stops_the_rest() {
 }
 
 #[test]
+fn an_isolation_starts_what_a_target_that_is_up_wants() {
+    // systemd collects no garbage there: a boot that went into the emergency mode goes on.
+    let text = "x.target Wants getty.target\ngetty.target is active\ngetty.target Wants tty\n\
+        tty Requires slice\nslice is active";
+    let transaction = planned(&world(text), "x.target", JobType::Start, Mode::Isolate).unwrap();
+    assert_eq!(jobs(&transaction), ["tty/start", "x.target/start"]);
+    let transaction = planned(&world(text), "x.target", JobType::Start, Mode::Replace).unwrap();
+    assert_eq!(jobs(&transaction), ["x.target/start"]);
+}
+
+#[test]
 fn a_cycle_loses_a_job_that_is_not_needed() {
     let text = "a Wants b\na Requires c\na After b\nb After c\nc After a";
     let transaction = planned(&world(text), "a", JobType::Start, Mode::Replace).unwrap();

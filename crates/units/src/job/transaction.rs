@@ -297,9 +297,10 @@ impl Draft<'_> {
         }
     }
 
-    /// Jobs that no other job has pulled in any more go.
+    /// Jobs that no other job has pulled in any more go. In an isolation they stay: what a target
+    /// wants that is up is wanted, too, as after a repair, where only some of a boot has come up.
     fn collect_garbage(&mut self) {
-        loop {
+        while !self.isolates {
             let gone: BTreeSet<usize> = self
                 .nodes
                 .iter()
