@@ -5,11 +5,13 @@
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use futures_util::future::BoxFuture;
+use identity::Identity;
 use init::protocol::{Role, Welcome};
 use model::error::Error;
-use model::name::Tenant;
+use model::name::{InvalidName, Tenant};
 use observe::Logs;
 use observe::journal::{Journal, JournalConfig, Keep, Kept, Owner, Owners, RateLimit, Words};
 use runtime::{NodeInit, Runtime};
@@ -17,6 +19,7 @@ use schedule::unit::{UNIT, Units};
 
 use crate::config::Config;
 use crate::host;
+use crate::syslog::Feed;
 
 /// Where systemd's journal has its sockets.
 const FOLDER: &str = "/run/systemd/journal";
@@ -42,18 +45,11 @@ pub(crate) async fn start(
         return None;
     }
     let settings = JournalConfig {
-        folder: match own {
-            true => PathBuf::from(FOLDER),
-            false => config.journal.folder.clone(),
-        },
+        folder: folder(config),
         link: own.then(|| PathBuf::from(LINK)),
         kernel: own.then(|| config.paths.run.join("kernel-messages")),
         max_bytes: config.journal.max_size.0,
-        limit: RateLimit {
-            interval: config.journal.rate_interval.0,
-            burst: config.journal.rate_burst,
-            ..RateLimit::default()
-        },
+        limit: limit(config),
         boot_id: host::boot_id().replace('-', ""),
     };
     let owners = Arc::new(Known {
@@ -68,6 +64,41 @@ pub(crate) async fn start(
             None
         }
     }
+}
+
+fn folder(config: &Config) -> PathBuf {
+    let folder = &config.journal.folder;
+    match folder.as_os_str().is_empty() {
+        true => PathBuf::from(FOLDER),
+        false => folder.clone(),
+    }
+}
+
+fn limit(config: &Config) -> RateLimit {
+    RateLimit {
+        interval: config.journal.rate_interval.0,
+        burst: config.journal.rate_burst,
+        ..RateLimit::default()
+    }
+}
+
+/// What units print, for the syslog that has its socket beside the journal's.
+pub(crate) fn feed(
+    config: &Config,
+    logs: &Logs,
+    runtime: &Runtime,
+    identity: &Arc<Identity>,
+    started: SystemTime,
+) -> Result<Feed, InvalidName> {
+    Ok(Feed {
+        runtime: runtime.clone(),
+        identity: identity.clone(),
+        logs: logs.clone(),
+        cell: CELL.parse()?,
+        to: folder(config).join("syslog"),
+        limit: limit(config),
+        begun: started.into(),
+    })
 }
 
 /// Whose descriptors they are at node-init.

@@ -29,6 +29,7 @@ mod reserve;
 mod rpc;
 mod schedules;
 mod serve;
+mod syslog;
 mod telemetry;
 mod units;
 mod unowned;

@@ -58,6 +58,7 @@ const WORKERS: usize = 2;
 
 /// Runs the daemon until it is stopped.
 pub(crate) fn run(common: &Common, init_fd: i32) -> anyhow::Result<ExitCode> {
+    let started = SystemTime::now();
     // The store starts the first threads.
     kernel::memory::use_one_heap();
     let socket = kernel::inherit::take(init_fd)
@@ -81,7 +82,7 @@ pub(crate) fn run(common: &Common, init_fd: i32) -> anyhow::Result<ExitCode> {
             loaded: Mutex::new(loaded.clone()),
             reloading: tokio::sync::Mutex::new(()),
             name: node_name(&loaded.config),
-            started: SystemTime::now(),
+            started,
             controllers: parts.controllers.clone(),
             welcome,
             node_init: parts.node_init.clone(),
@@ -312,6 +313,11 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
     let (role, init) = (daemon.welcome.role, &parts.node_init);
     if let Some(bus) = units::on_the_bus(config, role, &parts.units, &parts.identity, init) {
         beside.spawn(bus);
+    }
+    if parts.journal.is_some() {
+        let (logs, runtime) = (&parts.logs, &parts.runtime);
+        let feed = journal::feed(config, logs, runtime, &parts.identity, daemon.started)?;
+        beside.spawn(feed.run());
     }
     declared::keep(config, &parts.schedules, &parts.identity, &mut beside);
     beside.spawn(keep_small());

@@ -186,6 +186,13 @@ fn services(node: &mut Node) -> Result<()> {
     ensure!(names.contains("org.freedesktop.DBus"), "{names}");
     node.sh("logger -t story told-by-logger; for try in $(seq 100); do \
          grep -q told-by-logger /var/log/syslog && exit 0; sleep 0.1; done; exit 1")?;
+    // What a unit prints, and what the daemon says.
+    node.sh(
+        "systemd-run -q --wait -u story-prints sh -c 'echo told-by-a-unit' && \
+         for try in $(seq 100); do grep -q 'sh.*: told-by-a-unit' /var/log/syslog && \
+         grep -q 'auraed: a unit changed unit=story-prints.service' /var/log/syslog && exit 0; \
+         sleep 0.1; done; tail /var/log/syslog; exit 1",
+    )?;
     node.sh("chronyc -n sources >/dev/null && pgrep -x cron >/dev/null")?;
     let journal = node.sh("journalctl -q -u ssh --no-pager | tail -n 3")?;
     ensure!(journal.contains("listening"), "ssh's journal: {journal}");

@@ -369,6 +369,7 @@ fn missing_disk(node: &mut Node) -> Result<()> {
     node.sh(
         "echo 'LABEL=gone /srv/gone ext4 defaults,x-systemd.device-timeout=3s 0 2' >> /etc/fstab",
     )?;
+    node.sh("systemd-run -q --wait -u lives echo first-life")?;
     let mark = node.console().len();
     let _cut_off = node.start("exec systemctl reboot")?;
     node.comes_back()?;
@@ -389,6 +390,10 @@ fn missing_disk(node: &mut Node) -> Result<()> {
     );
     let up = node.sh("systemctl is-active ssh || true")?;
     ensure!(up.trim() != "active", "ssh is {up}");
+    // What units printed before is there, of its own boot.
+    let before =
+        node.sh("journalctl -q -b -1 -u lives -o cat; journalctl -q -b -u lives -o cat")?;
+    ensure!(before == "first-life\n", "{before}");
     node.sh("sed -i /LABEL=gone/d /etc/fstab && systemctl daemon-reload")?;
     let _goes_on = node.start("exec systemctl default")?;
     long(

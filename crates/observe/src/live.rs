@@ -24,6 +24,8 @@ pub(super) struct Live {
 #[derive(Debug, Default)]
 pub(super) struct Registry {
     logs: RwLock<HashMap<Uid, (LogKey, Arc<Live>)>>,
+    /// Rung when there is another one.
+    another: Notify,
 }
 
 impl Registry {
@@ -51,6 +53,22 @@ impl Registry {
         let mut logs = self.logs.write().unwrap_or_else(PoisonError::into_inner);
         logs.entry(key.uid)
             .or_insert_with(|| (key.clone(), Arc::default()));
+        drop(logs);
+        self.another.notify_waiters();
+    }
+
+    /// Resolves when that log is being written.
+    pub(super) async fn is_there(&self, uid: &Uid) {
+        loop {
+            // The bell before the look.
+            let another = self.another.notified();
+            tokio::pin!(another);
+            another.as_mut().enable();
+            if self.contains(uid) {
+                return;
+            }
+            another.await;
+        }
     }
 
     /// There is more; so much was stored altogether.

@@ -196,6 +196,12 @@ impl Logs {
         self.inner.mover.ask(settle).await
     }
 
+    /// Resolves when that log is being written. Of one that was written and has ended, or never is,
+    /// it doesn't.
+    pub async fn is_attached(&self, uid: Uid) {
+        self.inner.registry.is_there(&uid).await;
+    }
+
     /// Reads a log, also while it is written. Nothing is read before the first item is asked for.
     /// Of a log that was never attached, or printed nothing, the end is the only item.
     ///

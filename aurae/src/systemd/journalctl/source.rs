@@ -24,6 +24,8 @@ const MOST: usize = 256;
 /// The cell of all units, and the label by which an executable is a unit's.
 const CELL: &str = "system";
 const LABEL: &str = "schedule.aurae/unit";
+/// The label by which it is of a boot.
+const BOOT: &str = "schedule.aurae/boot";
 /// What labels begin with that say what its lines are: `SyslogIdentifier=` and the like.
 const SYSLOG: &str = "schedule.aurae/syslog-";
 
@@ -69,7 +71,8 @@ pub(super) struct Log {
     started: i64,
 }
 
-/// The logs of the units that a filter takes, oldest first; the newest where there are too many.
+/// The logs of the units that a filter takes: of what has ended, then of what runs, each oldest
+/// first. Where there are too many, the newest of these.
 pub(super) async fn logs(
     node: &Node,
     filter: &Filter,
@@ -117,7 +120,8 @@ pub(super) async fn logs(
             logs.extend(log.filter(|it| filter.can_match(&it.printer)));
         }
     }
-    logs.sort_by_key(|it| it.started);
+    // What has ended goes first where there are too many.
+    logs.sort_by_key(|it| (!it.is_over, it.started));
     let extra = logs.len().saturating_sub(MOST);
     logs.drain(..extra);
     Ok(logs)
@@ -144,10 +148,9 @@ fn log(status: &ExecutableStatus, unit: String, machine: &Machine) -> Option<Log
             program,
             path: reference.path.clone(),
             pid: Some(status.pid).filter(|pid| *pid > 0),
-            // What began before this boot is of another one.
-            boot_id: match started >= machine.booted {
-                true => machine.boot_id.clone(),
-                false => String::new(),
+            boot_id: match meta.labels.get(BOOT) {
+                Some(boot) => boot.clone(),
+                None => String::new(),
             },
             host: machine.host.clone(),
             facility: number("facility"),

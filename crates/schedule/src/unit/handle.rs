@@ -92,11 +92,11 @@ impl Units {
             folders: settings.folders,
             generators: settings.generators,
             first,
+            runs: Runs::new(runtime, identity, &settings.boot_id),
             boot_id: settings.boot_id,
             run: settings.run,
             sockets: settings.sockets,
             store,
-            runs: Runs::new(runtime, identity),
             bus: settings.bus,
             is_machine: settings.is_machine,
         });

@@ -52,6 +52,7 @@ pub use bus::SYSTEM as SYSTEM_BUS;
 pub use generate::Generators;
 pub use handle::{Settings, Units, named};
 pub use news::News;
+pub use printed::Printed;
 pub use rows::ROWS;
 pub use runs::UNIT;
 pub use table::Folders;

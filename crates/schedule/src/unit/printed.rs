@@ -2,10 +2,13 @@
 //! What the lines that a unit prints are when they are read (systemd.exec(5), "Logging and Standard
 //! Input/Output"): `SyslogIdentifier=` and its neighbours. The lines themselves are bytes of the
 //! executable's log, so this is written on the executable as labels, as it is when it begins.
-//! `journalctl` reads them.
+//! `journalctl` reads them, and what passes lines on to a syslog ([`Printed`]).
 
+use model::status::ExecutableStatus;
 use units::syslog;
 use units::unit::Settings;
+
+use super::runs::UNIT;
 
 /// What the lines are of (`SYSLOG_IDENTIFIER`), where not of the program.
 const IDENTIFIER: &str = "schedule.aurae/syslog-identifier";
@@ -40,6 +43,62 @@ pub(crate) fn labels(settings: &Settings) -> Vec<(String, String)> {
     let set = all.into_iter();
     set.filter_map(|(key, value)| Some((key.to_owned(), value?)))
         .collect()
+}
+
+/// The facility of what has none, `daemon`, and the priority, `info`: as of syslog(3).
+const DAEMON: u8 = 3;
+const INFO: u8 = 6;
+
+/// What the lines of one executable of a unit are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Printed {
+    /// The program's name, or what `SyslogIdentifier=` calls it.
+    pub identifier: String,
+    /// The main process's number, where it was still running.
+    pub pid: Option<u32>,
+    /// The number of the facility.
+    pub facility: u8,
+    /// The priority of a line that has none before it.
+    pub level: u8,
+    /// What looks like a priority before a line is text.
+    pub keeps_prefix: bool,
+}
+
+impl Printed {
+    /// None where it is no unit's.
+    pub fn of(status: &ExecutableStatus) -> Option<Printed> {
+        let labels = &status.meta.labels;
+        labels.get(UNIT)?;
+        let program = status.effective.argv.first().map_or("", String::as_str);
+        let program = program.rsplit('/').next().unwrap_or_default();
+        let number = |name| labels.get(name).and_then(|it| it.parse().ok());
+        let identifier = labels.get(IDENTIFIER).unwrap_or(program);
+        Some(Printed {
+            identifier: identifier.to_owned(),
+            pid: status.pid,
+            facility: number(FACILITY).unwrap_or(DAEMON),
+            level: number(LEVEL).unwrap_or(INFO),
+            keeps_prefix: labels.get(LEVEL_PREFIX).is_some_and(|it| it == "no"),
+        })
+    }
+
+    /// What a syslog calls it: `nginx[42]`.
+    pub fn tag(&self) -> String {
+        match self.pid {
+            Some(pid) => format!("{}[{pid}]", self.identifier),
+            None => self.identifier.clone(),
+        }
+    }
+
+    /// A line's priority, and its text: `<N>` before it is its priority (sd-daemon(3)).
+    pub fn line<'a>(&self, line: &'a [u8]) -> (u8, &'a [u8]) {
+        match line {
+            [b'<', digit @ b'0'..=b'7', b'>', rest @ ..] if !self.keeps_prefix => {
+                (digit - b'0', rest)
+            }
+            line => (self.level, line),
+        }
+    }
 }
 
 #[cfg(test)]

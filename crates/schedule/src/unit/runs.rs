@@ -30,6 +30,8 @@ use crate::effects::{REMOVE, RUN_EXECUTABLE, STOP};
 
 /// The label of what runs for a unit: what its cells are called by.
 pub const UNIT: &str = "schedule.aurae/unit";
+/// The label of the boot in which it has begun: `journalctl -b` reads it.
+const BOOT: &str = "schedule.aurae/boot";
 /// The cell of all units.
 pub(super) const CELL: &str = "system";
 /// Between two tries to end what is to be killed.
@@ -110,6 +112,8 @@ pub(crate) struct Runs {
     pub(super) making: Arc<tokio::sync::Mutex<()>>,
     /// Commands that are begun at the same time; more wait.
     starts: Arc<Semaphore>,
+    /// 32 hexadecimal digits.
+    boot_id: Arc<str>,
     /// Of each unit the last activation that has asked for its cell. Held while that is made or
     /// ended.
     latest: Arc<std::sync::Mutex<BTreeMap<UnitName, Latest>>>,
@@ -157,8 +161,9 @@ impl Run {
 }
 
 impl Runs {
-    pub(crate) fn new(runtime: Runtime, identity: Arc<Identity>) -> Runs {
+    pub(crate) fn new(runtime: Runtime, identity: Arc<Identity>, boot_id: &str) -> Runs {
         Runs {
+            boot_id: boot_id.replace('-', "").into(),
             runtime,
             identity,
             making: Arc::default(),
@@ -261,6 +266,7 @@ impl Runs {
             (crate::OWNER.to_owned(), MANAGER.to_owned()),
             (crate::RUN.to_owned(), run.activation.to_string()),
             (UNIT.to_owned(), label),
+            (BOOT.to_owned(), self.boot_id.to_string()),
         ]);
         labels.extend(printed::labels(settings));
         let request = RunExecutable {

@@ -16,8 +16,9 @@ use crate::unit::runs::{self, Run, Runs};
 use crate::unit::steps::Step;
 use crate::unit::steps::service::{Event, Sub};
 
-/// So many activations of a unit keep their records and logs.
-const KEPT: u64 = 5;
+/// So many activations of a unit keep their records and logs, of earlier boots, too: its log. What
+/// crashes again and again still has its first words for a while.
+const KEPT: u64 = 32;
 
 /// What was reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
