@@ -4,6 +4,8 @@
 use std::time::Duration;
 
 use api::identity::v0 as wire;
+use api::observe::v0::{LogsRequest, logs_response::Message};
+use api::runtime::v0::ObjectRef;
 use client::credentials::NewKey;
 use client::{Node, Target};
 
@@ -120,5 +122,21 @@ impl Person {
     pub(crate) async fn withdraw(&self, id: String) {
         let message = wire::WithdrawRequest { id };
         self.node.identity().withdraw(message).await.unwrap();
+    }
+
+    /// All that it has printed so far, or all that is in it.
+    pub(crate) async fn log_of(&self, object: Option<ObjectRef>) -> String {
+        let request = LogsRequest {
+            refs: object.into_iter().collect(),
+            ..Default::default()
+        };
+        let answer = self.node.observe().logs(request).await;
+        let (mut items, mut text) = (answer.unwrap().into_inner(), Vec::new());
+        while let Some(item) = items.message().await.unwrap() {
+            if let Some(Message::Data(piece)) = item.message {
+                text.extend(piece.data);
+            }
+        }
+        String::from_utf8(text).unwrap()
     }
 }

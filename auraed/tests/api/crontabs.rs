@@ -5,13 +5,12 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use api::observe::v0::{LogsRequest, logs_response::Message};
 use api::schedule::v0 as wire;
 use wire::history_entry::Outcome;
 
 use crate::caller::Person;
 use crate::node::TestNode;
-use crate::schedule::{at, history, schedules};
+use crate::schedule::{self, history, schedules};
 
 /// Debian's user without rights.
 const NOBODY: u32 = 65534;
@@ -67,18 +66,7 @@ async fn run(person: &Person, name: &str) -> Outcome {
 }
 
 async fn log(person: &Person, path: String) -> String {
-    let request = LogsRequest {
-        refs: at(path).into_iter().collect(),
-        ..Default::default()
-    };
-    let answer = person.node.observe().logs(request).await;
-    let (mut items, mut text) = (answer.unwrap().into_inner(), Vec::new());
-    while let Some(item) = items.message().await.unwrap() {
-        if let Some(Message::Data(piece)) = item.message {
-            text.extend(piece.data);
-        }
-    }
-    String::from_utf8(text).unwrap()
+    person.log_of(schedule::at(path)).await
 }
 
 fn mails(folder: &Path) -> Vec<String> {

@@ -4,7 +4,6 @@
 
 use std::time::{Duration, Instant};
 
-use api::observe::v0::LogsRequest;
 use api::pod::v0 as wire;
 use api::pod::v0::container_status::State;
 use api::pod::v0::pods_client::PodsClient;
@@ -110,24 +109,7 @@ pub(crate) async fn until(
 }
 
 pub(crate) async fn logs(person: &Person, path: &str) -> String {
-    let request = LogsRequest {
-        refs: at(path).into_iter().collect(),
-        ..Default::default()
-    };
-    let mut stream = person
-        .node
-        .observe()
-        .logs(request)
-        .await
-        .unwrap()
-        .into_inner();
-    let mut text = String::new();
-    while let Some(message) = stream.message().await.unwrap() {
-        if let Some(api::observe::v0::logs_response::Message::Data(data)) = message.message {
-            text.push_str(&String::from_utf8_lossy(&data.data));
-        }
-    }
-    text
+    person.log_of(at(path)).await
 }
 
 /// Runs a shell in a container; its status.

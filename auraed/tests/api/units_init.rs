@@ -5,7 +5,6 @@
 use std::time::{Duration, Instant};
 
 use api::node::v0::{ListUnownedRequest, UnownedProcess};
-use api::observe::v0::{LogsRequest, logs_response::Message};
 use api::runtime::v0 as runtime;
 use testkit::until as wait_until;
 
@@ -57,24 +56,9 @@ async fn end_of(person: &Person, path: &str) -> runtime::exit::How {
     }
 }
 
-async fn log_of(person: &Person, path: &str) -> String {
-    let request = LogsRequest {
-        refs: in_system(path).into_iter().collect(),
-        ..Default::default()
-    };
-    let answer = person.node.observe().logs(request).await;
-    let (mut items, mut text) = (answer.unwrap().into_inner(), Vec::new());
-    while let Some(item) = items.message().await.unwrap() {
-        if let Some(Message::Data(piece)) = item.message {
-            text.extend(piece.data);
-        }
-    }
-    String::from_utf8(text).unwrap()
-}
-
 async fn logged(person: &Person, path: &str, word: &str) {
     let begun = Instant::now();
-    while !log_of(person, path).await.contains(word) {
+    while !person.log_of(in_system(path)).await.contains(word) {
         assert!(
             begun.elapsed() < SOON,
             "{word:?} is not in the log of {path}"
@@ -369,7 +353,8 @@ async fn an_init_that_is_told_to_end_ends_its_cell_in_order() {
     let init = rustix::process::Pid::from_raw(init.try_into().unwrap()).unwrap();
     rustix::process::kill_process(init, rustix::process::Signal::TERM).unwrap();
     until(&administrator, "web", "down", |it| it.active == "inactive").await;
-    assert_eq!(log_of(&administrator, &before.path).await, "up\nbye\n");
+    let said = administrator.log_of(in_system(&before.path)).await;
+    assert_eq!(said, "up\nbye\n");
     wait_until("the cell has ended", || {
         init_of(&machine.node, " system/system").is_none()
     });

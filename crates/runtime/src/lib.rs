@@ -22,6 +22,7 @@ mod adopt;
 mod api;
 mod attach;
 mod attached;
+pub mod beside;
 mod caller;
 mod cdi;
 pub(crate) mod cell;

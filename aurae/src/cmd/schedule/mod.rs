@@ -110,9 +110,7 @@ impl ScheduleArgs {
             ScheduleCommand::Verify(_) | ScheduleCommand::Security(_) | ScheduleCommand::Import(_)
         )
     }
-}
 
-impl ScheduleArgs {
     /// The context of the node that work is pinned to, where one leads there: it is handed to that
     /// node. Otherwise the current one is asked, which refuses by name what is another's.
     pub(crate) fn elsewhere(&self) -> Result<Option<String>, Failure> {

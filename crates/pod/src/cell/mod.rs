@@ -33,6 +33,7 @@ use model::pod::user;
 use model::request::{Remove, RunCell, RunExecutable, Stop, UpdateExecutable, WaitFor};
 use model::status::{ExecutableStatus, Object};
 use runtime::Runtime;
+use runtime::beside::{exit_of, unique_name};
 use runtime::volume::Held;
 
 use crate::address::OfNode;
@@ -226,7 +227,7 @@ impl CellSandbox {
         let around = self.around_of(container).await?;
         let spec = program::debug_program(&self.spec(), container, &around, sees)?;
         let labels = marks(Count::default(), false)?;
-        let started = self.run(self.main(&place)?, labels, spec, WaitFor::Started);
+        let started = self.run(self.main(&place)?, labels, spec);
         program_of(&*started.await?).ok_or_else(|| Error::internal("no program was started"))
     }
 
@@ -236,7 +237,7 @@ impl CellSandbox {
         self.forget_word(container).await?;
         let around = self.around_of(container).await?;
         let spec = program::main_program(&self.spec(), container, &around)?;
-        let started = self.run(path, marks(count, false)?, spec, WaitFor::Started);
+        let started = self.run(path, marks(count, false)?, spec);
         let started = started.await?;
         program_of(&started).ok_or_else(|| Error::internal("a program that is none was started"))
     }
@@ -262,8 +263,18 @@ impl CellSandbox {
         path: ObjectPath,
         labels: Labels,
         spec: model::executable::ExecutableSpec,
-        wait_for: WaitFor,
     ) -> Result<Arc<Object>, Error> {
+        let (permit, request) = self.to_run(path, labels, spec, WaitFor::Started)?;
+        self.runtime.run_executable(permit, request).await
+    }
+
+    fn to_run(
+        &self,
+        path: ObjectPath,
+        labels: Labels,
+        spec: model::executable::ExecutableSpec,
+        wait_for: WaitFor,
+    ) -> Result<(Permit, RunExecutable), Error> {
         let permit = self.permit.part(vec![
             Effect::on(RUN_EXECUTABLE, &path),
             Effect::on(REMOVE, &path),
@@ -278,7 +289,7 @@ impl CellSandbox {
             own_cell: None,
             attach_follows: false,
         };
-        self.runtime.run_executable(permit, request).await
+        Ok((permit, request))
     }
 
     async fn started_now(&self, container: &str, uid: Uid) -> Result<(), Error> {
@@ -331,25 +342,16 @@ impl CellSandbox {
         let pod = self.spec();
         let named = pod.container(container);
         let named = named.ok_or_else(|| Error::not_found("container", container))?;
-        let name = format!("{ASK}{}", unique()?);
-        let path = self.below(&self.container(container)?, &name)?;
+        let name = unique_name(ASK)?;
+        let path = self.below(&self.container(container)?, name.as_str())?;
         let around = self.around_of(named).await?;
         let spec = program::beside(&pod, named, &around, argv)?;
-        let run = self.run(path.clone(), Labels::default(), spec, WaitFor::Exited);
-        match tokio::time::timeout(timeout, run).await {
-            Ok(ended) => exit_of(&*ended?),
-            Err(_) => {
-                let request = Stop {
-                    target: self.target(path.clone(), None, Kind::Executable),
-                    grace: Some(Duration::ZERO),
-                };
-                let stopped = self.runtime.stop(self.permit(STOP, &path)?, request);
-                // It may have ended just now.
-                drop(stopped.await);
-                let message = format!("it had not ended after {timeout:?}, and was killed");
-                Err(Error::new(Reason::Deadline, message))
-            }
-        }
+        let asked = self.to_run(path.clone(), Labels::default(), spec, WaitFor::Exited);
+        let (permit, request) = asked?;
+        let stop = || self.permit(STOP, &path);
+        self.runtime
+            .run_within(permit, request, timeout, stop)
+            .await
     }
 
     async fn remove_now(&self) -> Result<(), Error> {
@@ -418,21 +420,4 @@ fn program_of(object: &Object) -> Option<Program> {
 fn number(status: &ExecutableStatus, label: &str) -> u32 {
     let text = status.meta.labels.get(label);
     text.and_then(|text| text.parse().ok()).unwrap_or(0)
-}
-
-fn exit_of(object: &Object) -> Result<Exit, Error> {
-    match object {
-        Object::Executable(status) => Ok(status.exit.unwrap_or_else(Exit::unknown)),
-        Object::Cell(_) => Err(Error::internal(
-            "a cell has ended where a program was meant",
-        )),
-    }
-}
-
-/// A part of a name that no other question of the container has.
-fn unique() -> Result<String, Error> {
-    let mut bits = [0; 8];
-    rustix::rand::getrandom(&mut bits, rustix::rand::GetRandomFlags::empty())
-        .map_err(|e| Error::internal(format!("no random bits: {e}")))?;
-    Ok(format!("{:016x}", u64::from_ne_bytes(bits)))
 }

@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use identity::{Effect, UserKey};
-use model::error::{Error, Reason};
+use model::error::Error;
 use model::executable::{self, ExecutableSpec};
 use model::exit::Exit;
 use model::label::Labels;
-use model::name::{Label, ObjectPath};
+use model::name::ObjectPath;
 use model::object::{Kind, ObjectRef};
-use model::request::{RunExecutable, Stop, WaitFor};
+use model::request::{RunExecutable, WaitFor};
 use model::schedule::Work;
-use model::status::Object;
 use pod::{Reach, Stream};
+use runtime::beside::unique_name;
 
 use super::Actor;
 use crate::effects::{RUN_EXECUTABLE, STOP, below};
@@ -54,11 +54,11 @@ impl Actor {
 
 impl Reached {
     async fn exec_now(&self, argv: &[String], timeout: Duration) -> Result<Exit, Error> {
-        let name = format!("{NAME}{}", unique()?);
-        let name: Label = name.parse().map_err(|e| Error::invalid("name", e))?;
-        let path = below(&self.run, &name)?;
-        let effects = vec![Effect::on(RUN_EXECUTABLE, &path)];
-        let permit = self.actor.permit(&self.owner, effects, "a health check")?;
+        let path = below(&self.run, &unique_name(NAME)?)?;
+        let permit = |action| {
+            let effects = vec![Effect::on(action, &path)];
+            self.actor.permit(&self.owner, effects, "a health check")
+        };
         let request = RunExecutable {
             tenant: self.actor.named.tenant.clone(),
             path: path.clone(),
@@ -69,36 +69,9 @@ impl Reached {
             own_cell: None,
             attach_follows: false,
         };
-        let run = self.actor.ports.runtime.run_executable(permit, request);
-        match tokio::time::timeout(timeout, run).await {
-            Ok(ended) => match &*ended? {
-                Object::Executable(status) => Ok(status.exit.unwrap_or_else(Exit::unknown)),
-                Object::Cell(_) => Err(Error::internal("a cell has ended in its place")),
-            },
-            Err(_) => {
-                self.kill(path).await?;
-                let message = format!("it had not ended after {timeout:?}, and was killed");
-                Err(Error::new(Reason::Deadline, message))
-            }
-        }
-    }
-
-    async fn kill(&self, path: ObjectPath) -> Result<(), Error> {
-        let effects = vec![Effect::on(STOP, &path)];
-        let permit = self.actor.permit(&self.owner, effects, "a health check")?;
-        let target = ObjectRef {
-            kind: Some(Kind::Executable),
-            ..ObjectRef::new(self.actor.named.tenant.clone(), path)
-        };
-        let grace = Some(Duration::ZERO);
-        let stopped = self
-            .actor
-            .ports
-            .runtime
-            .stop(permit, Stop { target, grace });
-        // It may have ended just now.
-        drop(stopped.await);
-        Ok(())
+        let (asks, stops) = (permit(RUN_EXECUTABLE)?, || permit(STOP));
+        let runtime = &self.actor.ports.runtime;
+        runtime.run_within(asks, request, timeout, stops).await
     }
 }
 
@@ -152,12 +125,4 @@ fn beside(like: &ExecutableSpec, argv: &[String]) -> Result<ExecutableSpec, Erro
         ..executable::Draft::default()
     }
     .try_into()
-}
-
-/// A part of a name that no other question has.
-fn unique() -> Result<String, Error> {
-    let mut bits = [0; 8];
-    rustix::rand::getrandom(&mut bits, rustix::rand::GetRandomFlags::empty())
-        .map_err(|e| Error::internal(format!("no random numbers: {e}")))?;
-    Ok(format!("{:016x}", u64::from_le_bytes(bits)))
 }

@@ -4,7 +4,7 @@
 
 use std::ffi::OsStr;
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -97,35 +97,34 @@ fn names(inotify: &OwnedFd, wanted: &str) -> bool {
 impl Manager {
     /// Waits for the next change of the clock.
     pub(super) fn watch_clock(&mut self) {
-        let Some(clock) = self.clock.clock.clone() else {
-            return;
-        };
-        self.jobs.spawn(async move {
-            loop {
-                let Ok(mut ready) = clock.readable().await else {
-                    return Happened::Nothing;
-                };
-                ready.clear_ready();
-                if clock.get_ref().clock_was_set() {
-                    return Happened::Clock(Change::Clock);
-                }
-            }
-        });
+        let clock = self.clock.clock.clone();
+        self.await_change(clock, Timer::clock_was_set, Change::Clock);
     }
 
     /// Waits for the next change of the time zone.
     pub(super) fn watch_zone(&mut self) {
-        let Some(zone) = self.clock.zone.clone() else {
+        let zone = self.clock.zone.clone();
+        self.await_change(zone, |inotify| names(inotify, ZONE), Change::Zone);
+    }
+
+    /// Waits until what a descriptor tells is the change.
+    fn await_change<T: AsRawFd + Send + Sync + 'static>(
+        &mut self,
+        descriptor: Option<Arc<AsyncFd<T>>>,
+        has_changed: impl Fn(&T) -> bool + Send + 'static,
+        change: Change,
+    ) {
+        let Some(descriptor) = descriptor else {
             return;
         };
         self.jobs.spawn(async move {
             loop {
-                let Ok(mut ready) = zone.readable().await else {
+                let Ok(mut ready) = descriptor.readable().await else {
                     return Happened::Nothing;
                 };
                 ready.clear_ready();
-                if names(zone.get_ref(), ZONE) {
-                    return Happened::Clock(Change::Zone);
+                if has_changed(descriptor.get_ref()) {
+                    return Happened::Clock(change);
                 }
             }
         });
