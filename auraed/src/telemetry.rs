@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The daemon's own log: lines on standard error, which go to the console or to the service manager
-//! around the node, and messages for the journal, where the node has one. Not the workloads' output,
-//! which `observe` stores.
+//! around the node, and messages for the journal, where the node has one. Not the workloads'
+//! output, which `observe` stores.
 
 use std::io::{self, Write};
 

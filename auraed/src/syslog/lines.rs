@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Pieces of what a program prints, made into syslog's messages, one for each line (RFC 3164 without
-//! a time, which the syslog puts to it). Pure.
+//! Pieces of what a program prints, made into syslog's messages, one for each line: RFC 3164
+//! without a time, which the syslog puts to it. Pure.
 
 use model::observe::{LogData, Stream};
 use schedule::unit::Printed;

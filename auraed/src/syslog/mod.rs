@@ -9,8 +9,8 @@
 //! The output is stored first, by a mover that knows nothing of this, and followed as by any other
 //! reader: a syslog that is slow holds up neither a unit nor its log, and one that isn't there gets
 //! nothing. A unit that prints without end gets as much through as the journal's limit allows, and
-//! what is passed over is counted. The next daemon goes on with what it stores itself: what one that
-//! was killed had stored and not passed on yet is missing there, some milliseconds' worth.
+//! what is passed over is counted. The next daemon goes on with what it stores itself: what one
+//! that was killed had stored and not passed on yet is missing there, some milliseconds' worth.
 
 mod budget;
 mod follow;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The way to the syslog: datagrams to systemd's socket for it. It waits while the syslog is behind,
-//! also while it isn't running and its socket unit holds the socket; where there is no socket, what
-//! comes goes nowhere.
+//! The way to the syslog: datagrams to systemd's socket for it. It waits while the syslog is
+//! behind, also while it isn't running and its socket unit holds the socket; where there is no
+//! socket, what comes goes nowhere.
 
 use std::path::PathBuf;
 

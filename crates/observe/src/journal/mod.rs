@@ -134,8 +134,8 @@ fn failed(what: &str) -> impl Fn(std::io::Error) -> Error {
 }
 
 impl Journal {
-    /// Makes the sockets, or goes on with those of an earlier daemon, and takes what comes, and what
-    /// this daemon says itself.
+    /// Makes the sockets, or goes on with those of an earlier daemon, and takes what comes, and
+    /// what this daemon says itself.
     ///
     /// # Errors
     /// They can't be made, or the log can't be attached.

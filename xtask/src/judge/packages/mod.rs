@@ -23,8 +23,8 @@ const STEP: Duration = Duration::from_secs(600);
 /// Until the machine's units are up.
 const UP: Duration = Duration::from_secs(900);
 /// As Debian's installer writes it; a root that was made without that has none.
-const HOSTS: &str =
-    "test -e /etc/hosts || printf '127.0.0.1 localhost\\n::1 localhost\\n' > /etc/hosts";
+const HOSTS: &str = "test -e /etc/hosts || \
+    printf '127.0.0.1 localhost\\n127.0.1.1 %s\\n::1 localhost\\n' $(uname -n) > /etc/hosts";
 const APT: &str = "export DEBIAN_FRONTEND=noninteractive; apt-get -q -y --no-install-recommends";
 
 /// Runs those of these names; none: all.
@@ -172,7 +172,7 @@ fn steps(it: &Package) -> [(&'static str, String); 7] {
          echo \"it is $state\"; [ \"$state\" = inactive ] || [ \"$state\" = failed ]"
     );
     [
-        ("installed", format!("{APT} install {name}")),
+        ("installed", format!("{APT} install {} {name}", it.with)),
         ("started", started),
         ("used", used),
         (

@@ -6,6 +6,8 @@ pub(super) struct Package {
     pub(super) name: &'static str,
     /// Its service; a socket where that is what is started.
     pub(super) unit: &'static str,
+    /// Another package that it recommends, and doesn't work without.
+    pub(super) with: &'static str,
     /// What must be done once before it is up and can be used.
     pub(super) setup: &'static str,
     /// A client: a shell command that succeeds.
@@ -16,12 +18,18 @@ const fn of(name: &'static str, unit: &'static str, used: &'static str) -> Packa
     Package {
         name,
         unit,
+        with: "",
         setup: "",
         used,
     }
 }
 
 impl Package {
+    const fn with(mut self, other: &'static str) -> Self {
+        self.with = other;
+        self
+    }
+
     const fn after(mut self, setup: &'static str) -> Self {
         self.setup = setup;
         self
@@ -81,7 +89,7 @@ pub(super) const PACKAGES: &[Package] = &[
     of("squid", "squid", says!("3128", "GET / HTTP/1.0\\r\\n\\r\\n", "HTTP")),
     of("icecast2", "icecast2", "curl -s -o /dev/null http://127.0.0.1:8000/").after("systemctl start icecast2"),
     of("dnsmasq", "dnsmasq", "busybox nslookup localhost 127.0.0.1"),
-    of("unbound", "unbound", "busybox nslookup localhost 127.0.0.1"),
+    of("unbound", "unbound", "busybox nslookup localhost 127.0.0.1").with("dns-root-data"),
     of("bind9", "named", "busybox nslookup localhost 127.0.0.1"),
     of("nsd", "nsd", "nsd-control status | grep -q version"),
     of("knot", "knot", "knotc status"),
