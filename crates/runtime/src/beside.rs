@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Programs that run beside others to find out about them: probes of pods and health checks of
-//! schedules are the callers. Such a one has a name of its own and a time, after which it is killed.
+//! schedules are the callers. Such a one has a name of its own and a time, after which it is
+//! killed.
 
 use std::time::Duration;
 
