@@ -31,10 +31,16 @@ pub(super) struct Follower {
     pub(super) to: mpsc::Sender<Vec<u8>>,
 }
 
+/// A program that prints nothing for so long has no place of a reader, and no file open, until it
+/// prints again.
+const IDLE: Duration = Duration::from_secs(1);
+
 /// How a reader was left.
 enum Left {
-    /// There is no more to read of what it was asked for.
+    /// The log has ended.
     AtEnd,
+    /// Nothing came for a while behind that offset.
+    Idle(u64),
     /// The budget is used up until then.
     UsedUp(u64, Instant),
     /// The syslog's end is gone: the daemon ends.
@@ -69,8 +75,11 @@ impl Follower {
                 from: Some(from),
                 ..ReadOptions::default()
             };
+            // The bell before the look: what the reader doesn't see rings it.
+            let more = self.logs.more(&self.key.uid);
             let mut reader = self.reader(options).await?;
-            let left = self.hand_on(&mut reader, &mut lines, &mut budget).await?;
+            let left = self.hand_on(&mut reader, from, &mut lines, &mut budget);
+            let left = left.await?;
             drop(reader);
             match left {
                 Left::AtEnd => {
@@ -80,6 +89,12 @@ impl Follower {
                     return Ok(());
                 }
                 Left::Unheard => return Ok(()),
+                Left::Idle(at) => {
+                    from = at;
+                    if let Some(more) = more {
+                        more.await;
+                    }
+                }
                 Left::UsedUp(at, until) => {
                     tokio::time::sleep_until(until).await;
                     from = self.logs.end_offset(&self.key).await?.max(at);
@@ -121,12 +136,17 @@ impl Follower {
     async fn hand_on(
         &self,
         reader: &mut LogReader,
+        from: u64,
         lines: &mut Lines,
         budget: &mut Budget,
     ) -> Result<Left, Error> {
-        while let Some((message, after)) = reader.next().await? {
-            match message {
-                LogMessage::Data(data) => {
+        let mut at = from;
+        loop {
+            let Ok(item) = tokio::time::timeout(IDLE, reader.next()).await else {
+                return Ok(Left::Idle(at));
+            };
+            match item? {
+                Some((LogMessage::Data(data), after)) => {
                     for message in lines.take(&data) {
                         if let Err(until) = budget.take(message.len(), Instant::now()) {
                             return Ok(Left::UsedUp(after, until));
@@ -135,11 +155,11 @@ impl Follower {
                             return Ok(Left::Unheard);
                         }
                     }
+                    at = after;
                 }
-                LogMessage::Gap(_) => {}
-                LogMessage::End => return Ok(Left::AtEnd),
+                Some((LogMessage::Gap(_), after)) => at = after,
+                Some((LogMessage::End, _)) | None => return Ok(Left::AtEnd),
             }
         }
-        Ok(Left::AtEnd)
     }
 }

@@ -202,6 +202,13 @@ impl Logs {
         self.inner.registry.is_there(&uid).await;
     }
 
+    /// Resolves when there is more in a log than there was when this was called, or when it has
+    /// ended; `None`: it isn't being written. For who reads now and then, and holds no place
+    /// meanwhile.
+    pub fn more(&self, uid: &Uid) -> Option<impl Future<Output = ()> + Send + use<>> {
+        self.inner.registry.more(uid)
+    }
+
     /// Reads a log, also while it is written. Nothing is read before the first item is asked for.
     /// Of a log that was never attached, or printed nothing, the end is the only item.
     ///
