@@ -292,10 +292,16 @@ fn journalctl_joins_what_units_print_and_what_programs_log() {
     assert_eq!(entry["MESSAGE"], "three");
     assert_eq!(entry["_PID"], std::process::id().to_string());
     assert_eq!(entry["SYSLOG_PID"], "5");
-    let (_, out, _) = machine.call("journalctl -n 1 -o cat --no-pager");
+    let (_, out, _) = machine.call("journalctl -t sh -t tool -n 1 -o cat --no-pager");
     assert_eq!(out, "three\n");
-    let (_, out, _) = machine.call("journalctl -b -o cat");
+    let (_, out, _) = machine.call("journalctl -b -t sh -t tool -o cat");
     assert_eq!(out.lines().count(), 3, "{out}");
+    // Without a choice there is more: what the daemon says.
+    let (_, out, _) = machine.call("journalctl -b -o cat");
+    let said = "a unit changed unit=web.service";
+    assert!(out.contains("three\n") && out.contains(said), "{out}");
+    let (_, out, _) = machine.call("journalctl -b -t auraed -o cat");
+    assert!(!out.contains("three\n") && out.contains(said), "{out}");
     let (_, out, _) = machine.call("journalctl --since -1h -g THREE --case-sensitive=no -o cat");
     assert_eq!(out, "three\n");
     let (status, out, _) = machine.call("journalctl -u nope");
