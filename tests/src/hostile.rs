@@ -227,6 +227,15 @@ fn clock(node: &mut Node) -> Result<()> {
     Ok(())
 }
 
+/// [`OTHERS`]; where they aren't served, what there is of them.
+fn serves(node: &Node, when: &str) -> Result<()> {
+    node.sh(OTHERS).map(drop).or_else(|error| {
+        let shown = node.try_sh("systemctl status nginx; ps ax -o pid,ppid,args | grep nginx")?;
+        let shown = String::from_utf8_lossy(&shown.out).into_owned();
+        Err(error.context(format!("{when}:\n{shown}\n{}", node.console())))
+    })
+}
+
 fn full_disk(node: &mut Node) -> Result<()> {
     node.sh(&format!(
         "{}systemctl daemon-reload && systemctl start again",
@@ -249,10 +258,10 @@ fn full_disk(node: &mut Node) -> Result<()> {
         test \"$new\" != \"$pid\"; do sleep 0.1; done";
     node.sh(again)?;
     node.sh("systemctl restart ssh nginx && systemctl is-active ssh nginx")?;
-    node.sh(OTHERS)?;
+    serves(node, "after restarts")?;
     node.sh(&format!("pkill -KILL -f '[s]erve .*--init-fd'; {SERVING}"))?;
     node.sh(again)?;
-    node.sh(OTHERS)?;
+    serves(node, "after the daemon's death")?;
     node.sh("kill $(cat /run/filler); rm -f /full /fuller; systemctl stop again")?;
     node.sh(
         "until aurae schedule now --name room -- /bin/true >/dev/null 2>&1; do sleep 0.2; done; \

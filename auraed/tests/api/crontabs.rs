@@ -93,7 +93,7 @@ async fn a_users_crontab_runs_as_the_user_and_its_output_is_mailed() {
         format!("schedule.sendmail={}", mailer.display()),
     ];
     let settings: Vec<_> = settings.iter().map(String::as_str).collect();
-    let Some(node) = TestNode::start_with(&settings) else {
+    let Some(node) = TestNode::start_installed(folder.path(), &settings) else {
         return;
     };
     let text = "HOME=/\nMAILTO=ann@example.org\n0 0 1 1 * echo said; id -un >&2; exit 3\n";

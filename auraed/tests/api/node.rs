@@ -48,7 +48,16 @@ impl TestNode {
         Self::start_in(settings, false)
     }
 
+    /// The same, of a program in that folder, which every user can execute.
+    pub(crate) fn start_installed(folder: &Path, settings: &[&str]) -> Option<Self> {
+        Self::start_program(&installed(folder), settings, false)
+    }
+
     fn start_in(settings: &[&str], small_disk: bool) -> Option<Self> {
+        Self::start_program(Path::new(PROGRAM), settings, small_disk)
+    }
+
+    fn start_program(program: &Path, settings: &[&str], small_disk: bool) -> Option<Self> {
         if !testkit::needs_root("a node needs root") {
             return None;
         }
@@ -69,7 +78,7 @@ impl TestNode {
             .to_string_lossy();
         let cgroup = format!("aurae-api-{}", name.trim_start_matches('.'));
         std::fs::write(folder.path().join("config.toml"), "").unwrap();
-        let mut process = command(folder.path(), &cgroup);
+        let mut process = command(program, folder.path(), &cgroup);
         for setting in settings.iter().chain(KEEPS_IMAGES) {
             process.args(["--set", setting]);
         }
@@ -86,7 +95,8 @@ impl TestNode {
 
     /// Another one for the same folders, whose standard error is a pipe.
     pub(crate) fn second(&self) -> Child {
-        let mut second = command(self.folder.path(), &self.second_cgroup());
+        let program = Path::new(PROGRAM);
+        let mut second = command(program, self.folder.path(), &self.second_cgroup());
         second.stderr(Stdio::piped()).spawn().unwrap()
     }
 
@@ -169,7 +179,7 @@ impl TestNode {
         let log = std::fs::File::options()
             .append(true)
             .open(self.folder.path().join("log"));
-        let mut again = command(self.folder.path(), &self.cgroup);
+        let mut again = command(Path::new(PROGRAM), self.folder.path(), &self.cgroup);
         self.process = again.stderr(log.unwrap()).spawn().unwrap();
         self.wait_until_it_answers();
     }
@@ -313,8 +323,21 @@ impl Drop for TestNode {
 }
 
 /// The daemon with its files below that folder.
-fn command(folder: &Path, cgroup: &str) -> Command {
-    let mut auraed = Command::new(env!("CARGO_BIN_EXE_auraed"));
+/// The daemon's program, where it was built.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_auraed");
+
+/// The daemon's program where every user can execute it, as an installed one: a checkout may be in
+/// a folder that is root's alone.
+fn installed(folder: &Path) -> PathBuf {
+    let program = folder.join("auraed");
+    if std::fs::hard_link(PROGRAM, &program).is_err() {
+        std::fs::copy(PROGRAM, &program).unwrap();
+    }
+    program
+}
+
+fn command(program: &Path, folder: &Path, cgroup: &str) -> Command {
+    let mut auraed = Command::new(program);
     auraed.arg("--state-dir").arg(folder.join("state"));
     auraed.arg("--run-dir").arg(folder.join("run"));
     auraed.arg("--config").arg(folder.join("config.toml"));

@@ -167,8 +167,12 @@ fn steps(it: &Package) -> [(&'static str, String); 7] {
          [ \"$state\" = $wanted ] && [ \"$now\" != $pid ] && exit 0; sleep 1; done; \
          echo \"$state instead of $wanted\"; exit 1"
     );
+    // With what would begin it again at the next word.
+    let sockets = format!(
+        "$(systemctl list-sockets --no-legend | awk '$3 == \"{unit}.service\" {{print $2}}')"
+    );
     let stopped = format!(
-        "systemctl stop -- '{unit}' || exit 1; state=$(systemctl is-active -- '{unit}'); \
+        "systemctl stop -- {sockets} '{unit}' || exit 1; state=$(systemctl is-active -- '{unit}'); \
          echo \"it is $state\"; [ \"$state\" = inactive ] || [ \"$state\" = failed ]"
     );
     [
