@@ -53,7 +53,7 @@ impl TestNode {
         Self::start_program(&installed(folder), settings, false)
     }
 
-    fn start_in(settings: &[&str], small_disk: bool) -> Option<Self> {
+    pub(crate) fn start_in(settings: &[&str], small_disk: bool) -> Option<Self> {
         Self::start_program(Path::new(PROGRAM), settings, small_disk)
     }
 

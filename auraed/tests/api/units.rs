@@ -31,6 +31,18 @@ impl Machine {
 
     /// With more settings.
     pub(crate) fn start_with(more: &[&str]) -> Option<Machine> {
+        Machine::start_by(more, TestNode::start_with)
+    }
+
+    /// With a state directory on a file system of its own.
+    pub(crate) fn start_on_small_disk() -> Option<Machine> {
+        Machine::start_by(&[], |settings| TestNode::start_in(settings, true))
+    }
+
+    fn start_by(
+        more: &[&str],
+        starts: impl FnOnce(&[&str]) -> Option<TestNode>,
+    ) -> Option<Machine> {
         let folder = tempfile::tempdir().unwrap();
         for name in ["etc", "run", "lib"] {
             std::fs::create_dir(folder.path().join(name)).unwrap();
@@ -51,7 +63,7 @@ impl Machine {
             &persistent,
             &runtime,
         ];
-        let node = TestNode::start_with(&[&own[..], more].concat())?;
+        let node = starts(&[&own[..], more].concat())?;
         Some(Machine { folder, node })
     }
 

@@ -247,3 +247,33 @@ async fn an_idle_service_waits_for_work_and_not_for_what_waits_for_it() {
     assert!((0..3).contains(&(getty - work)), "{times:?}");
     machine.node.end();
 }
+
+/// No row is written: what the next daemon knows of a unit is older than what runs for it.
+#[tokio::test]
+async fn a_unit_that_was_restarted_on_a_full_disk_outlives_the_daemon() {
+    let Some(mut machine) = Machine::start_on_small_disk() else {
+        return;
+    };
+    let administrator = machine.node.administrator().await;
+    machine.service(
+        "web.service",
+        "Type=forking\nPIDFile=OUT.pid\nExecStartPre=/bin/true\n\
+         ExecStart=/bin/sh -c 'echo begun >> OUT; sleep 1000 & echo $! > OUT.pid'\n",
+    );
+    assert_eq!(start(&administrator, "web").await.result, "done");
+    machine.node.fill_disk();
+    for _ in 0..3 {
+        assert_eq!(stop(&administrator, "web").await.result, "done");
+        assert_eq!(start(&administrator, "web").await.result, "done");
+    }
+    let before = status(&administrator, "web").await.main_pid;
+    machine.node.kill_daemon();
+    let administrator = machine.node.administrator().await;
+    let now = until(&administrator, "web", "running", |it| it.sub == "running").await;
+    assert_eq!(now.main_pid, before);
+    // Nothing is done a second time.
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    assert_eq!(status(&administrator, "web").await.main_pid, before);
+    assert_eq!(machine.out(), ["begun"; 4]);
+    machine.node.stop();
+}

@@ -13,6 +13,7 @@ use super::mount;
 use super::path;
 use super::scope;
 use super::socket::state as socket;
+use super::steps::service::Sub;
 use super::steps::{Outcome, service, timer};
 use super::table::Table;
 
@@ -28,6 +29,16 @@ pub(crate) enum Machine {
     Scope(scope::State),
     /// A target, a slice, or a device, which is there or not.
     Plain(bool),
+}
+
+impl Machine {
+    /// Whether it is a service at what comes before its main process.
+    pub(crate) fn is_before_main(&self) -> bool {
+        match self {
+            Machine::Service(state) => matches!(state.sub, Sub::Condition | Sub::StartPre),
+            _ => false,
+        }
+    }
 }
 
 /// See the module. Times are `CLOCK_REALTIME` in nanoseconds unless said otherwise.

@@ -2,6 +2,7 @@
 //! What is known of units goes to the store, and comes back from there: a new daemon goes on with
 //! what runs. The truth of that is the runtime's.
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use model::error::Error;
@@ -184,10 +185,14 @@ impl Manager {
         self.look_at_machine();
         self.take_what_is_left().await;
         self.take_over_points().await;
-        for (unit, row) in jobs {
-            self.take_job(unit, row);
-        }
         let found = self.take_in();
+        for (unit, row) in jobs {
+            // What was found to be up has had its job.
+            let is_done = found.contains(&unit) && self.known.activity(&unit).is_up();
+            if !is_done {
+                self.take_job(unit, row);
+            }
+        }
         self.remove_orphans().await;
         self.take_over_left().await;
         let units: Vec<UnitName> = self.known.live.keys().cloned().collect();
@@ -209,45 +214,51 @@ impl Manager {
     fn take_in(&mut self) -> Vec<UnitName> {
         let known = self.known.live.keys().cloned();
         let names: Vec<UnitName> = known.chain(self.known.table.files()).collect();
-        let mut found = Vec::new();
         let usual = |it: &UnitName| it.kind() == UnitType::Service && !it.is_template();
-        for unit in names.into_iter().filter(usual) {
-            let unit = self.id(&unit);
-            let seen = self.runs.seen_of(&unit);
-            let Some(last) = seen.iter().map(|(number, _)| *number).max() else {
-                continue;
-            };
-            let live = self.known.live_mut(&unit);
-            if last <= live.activation {
-                continue;
-            }
-            live.activation = last;
-            self.dirty.insert(unit.clone());
-            let step = Step {
-                phase: Phase::Start,
-                index: 0,
-                round: 0,
-            };
-            let run = Run {
-                unit: unit.clone(),
-                activation: last,
-                step,
-            };
-            let living = self.runs.seen(&run).filter(|it| !it.state().is_final());
-            let live = self.known.live_mut(&unit);
-            live.machine = Machine::Service(match living {
-                Some(_) => service::State {
-                    sub: Sub::Running,
-                    main: Some(service::Process { step, begun: true }),
-                    was_up: true,
-                    ..service::State::default()
-                },
-                None => service::State::default(),
-            });
-            tracing::warn!(%unit, activation = last, "a unit's row is older than what it runs");
-            found.push(unit);
+        let services = names.into_iter().filter(usual);
+        services
+            .filter_map(|unit| self.take_in_one(&unit))
+            .collect()
+    }
+
+    fn take_in_one(&mut self, unit: &UnitName) -> Option<UnitName> {
+        let unit = self.id(unit);
+        let seen = self.runs.seen_of(&unit);
+        let last = seen.iter().map(|(number, _)| *number).max()?;
+        let step = Step {
+            phase: Phase::Start,
+            index: 0,
+            round: 0,
+        };
+        let run = Run {
+            unit: unit.clone(),
+            activation: last,
+            step,
+        };
+        let living = self.runs.seen(&run).filter(|it| !it.state().is_final());
+        let live = self.known.live_mut(&unit);
+        let is_older = match last.cmp(&live.activation) {
+            Ordering::Less => false,
+            // It was at what comes before the main process, which runs.
+            Ordering::Equal => living.is_some() && live.machine.is_before_main(),
+            Ordering::Greater => true,
+        };
+        if !is_older {
+            return None;
         }
-        found
+        live.activation = last;
+        live.machine = Machine::Service(match living {
+            Some(_) => service::State {
+                sub: Sub::Running,
+                main: Some(service::Process { step, begun: true }),
+                was_up: true,
+                ..service::State::default()
+            },
+            None => service::State::default(),
+        });
+        self.dirty.insert(unit.clone());
+        tracing::warn!(%unit, activation = last, "a unit's row is older than what it runs");
+        Some(unit)
     }
 
     /// What a service was about, compared with what there is.
