@@ -22,6 +22,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use identity::{Effect, Identity};
+use model::error::Error;
 use model::name::{ObjectPath, Tenant, Uid};
 use model::object::Kind;
 use model::request::{Filter, Scope, WatchQuery};
@@ -30,7 +31,7 @@ use model::status::{ExecutableStatus, Object};
 use model::time::Timestamp;
 use observe::journal::RateLimit;
 use observe::{LogKey, Logs};
-use runtime::{Runtime, WatchKind};
+use runtime::{Runtime, WatchKind, Watcher};
 use schedule::unit::Printed;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -61,6 +62,8 @@ pub(crate) struct Feed {
 struct Known {
     /// With what tells a follower that its program has ended, by being dropped.
     seen: HashMap<Uid, Option<oneshot::Sender<()>>>,
+    /// What was seen before all is told again: what is not told by the end of that is gone.
+    before: HashMap<Uid, Option<oneshot::Sender<()>>>,
     /// Whether all that there was at first has been told.
     is_complete: bool,
     followers: JoinSet<()>,
@@ -70,26 +73,7 @@ struct Known {
 impl Feed {
     /// Follows what units print for as long as the daemon runs.
     pub(crate) async fn run(self) {
-        let effects = vec![Effect::below(WATCH, &self.cell)];
-        let permit = match self.identity.node_permit(effects) {
-            Ok(permit) => permit,
-            Err(error) => {
-                tracing::error!(%error, "what units print isn't passed on to a syslog");
-                return;
-            }
-        };
-        let filter = Filter {
-            scope: Scope::Tenant(Tenant::system()),
-            selector: Selector::default(),
-            kinds: [Kind::Executable].into(),
-            below: Some(self.cell.clone()),
-        };
-        let resume_token = None;
-        let query = WatchQuery {
-            filter,
-            resume_token,
-        };
-        let mut watcher = match self.runtime.watch(permit, query) {
+        let mut watcher = match self.watch() {
             Ok(watcher) => watcher,
             Err(error) => {
                 tracing::error!(%error, "what units print isn't passed on to a syslog");
@@ -99,6 +83,7 @@ impl Feed {
         let (socket, messages) = mpsc::channel(WAITING);
         let mut known = Known {
             seen: HashMap::new(),
+            before: HashMap::new(),
             is_complete: false,
             followers: JoinSet::new(),
             socket,
@@ -108,7 +93,11 @@ impl Feed {
         loop {
             tokio::select! {
                 event = watcher.next() => match (event.kind, event.object.as_deref()) {
-                    (WatchKind::SnapshotEnd, _) => known.is_complete = true,
+                    (WatchKind::Reset, _) => known.before.extend(known.seen.drain()),
+                    (WatchKind::SnapshotEnd, _) => {
+                        known.before.clear();
+                        known.is_complete = true;
+                    }
                     (WatchKind::Removed, Some(gone)) => {
                         known.seen.remove(&gone.meta().uid);
                     }
@@ -121,13 +110,28 @@ impl Feed {
         }
     }
 
+    fn watch(&self) -> Result<Watcher, Error> {
+        let effects = vec![Effect::below(WATCH, &self.cell)];
+        let permit = self.identity.node_permit(effects).map_err(Error::from)?;
+        let filter = Filter {
+            scope: Scope::Tenant(Tenant::system()),
+            selector: Selector::default(),
+            kinds: [Kind::Executable].into(),
+            below: Some(self.cell.clone()),
+        };
+        let query = WatchQuery {
+            filter,
+            resume_token: None,
+        };
+        self.runtime.watch(permit, query)
+    }
+
     /// Follows it, where it is new and a unit's.
     fn look(&self, status: &ExecutableStatus, known: &mut Known) {
         let (uid, has_ended) = (status.meta.uid, status.state.is_final());
-        if let Some(tells) = known.seen.get_mut(&uid) {
-            if has_ended {
-                *tells = None;
-            }
+        let seen = known.seen.remove(&uid);
+        if let Some(tells) = seen.or_else(|| known.before.remove(&uid)) {
+            known.seen.insert(uid, tells.filter(|_| !has_ended));
             return;
         }
         let (tells, ended) = oneshot::channel();

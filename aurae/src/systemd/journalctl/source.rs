@@ -148,10 +148,7 @@ fn log(status: &ExecutableStatus, unit: String, machine: &Machine) -> Option<Log
             program,
             path: reference.path.clone(),
             pid: Some(status.pid).filter(|pid| *pid > 0),
-            boot_id: match meta.labels.get(BOOT) {
-                Some(boot) => boot.clone(),
-                None => String::new(),
-            },
+            boot_id: meta.labels.get(BOOT).cloned().unwrap_or_default(),
             host: machine.host.clone(),
             facility: number("facility"),
             level: number("level"),

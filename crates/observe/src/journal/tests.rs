@@ -40,9 +40,19 @@ struct Bed {
 }
 
 async fn bed(limit: RateLimit) -> Bed {
+    bed_of(limit, own_words().1).await
+}
+
+/// With what the daemon says.
+async fn bed_saying(own: Words) -> Bed {
+    bed_of(RateLimit::default(), own).await
+}
+
+async fn bed_of(limit: RateLimit, own: Words) -> Bed {
     let folder = tempfile::tempdir().unwrap();
     let logs = Logs::start(&folder.path().join("logs"), LogsConfig::default()).unwrap();
-    let journal = start(folder.path(), &logs, limit).await;
+    let config = config(folder.path(), limit);
+    let journal = start_saying(config, &logs, Arc::new(Shelf::default()), own).await;
     Bed {
         folder,
         logs,
@@ -555,8 +565,6 @@ async fn a_socket_without_its_file_is_made_anew() {
 
 #[tokio::test]
 async fn what_the_daemon_says_is_an_entry_that_no_sender_can_forge() {
-    let folder = tempfile::tempdir().unwrap();
-    let logs = Logs::start(&folder.path().join("logs"), LogsConfig::default()).unwrap();
     let (speaker, words) = own_words();
     // Before there is a journal, and from a thread that stores it.
     speaker.say(4, b"early");
@@ -567,13 +575,7 @@ async fn what_the_daemon_says_is_an_entry_that_no_sender_can_forge() {
         .unwrap()
         .join()
         .unwrap();
-    let config = config(folder.path(), RateLimit::default());
-    let journal = start_saying(config, &logs, Arc::new(Shelf::default()), words).await;
-    let bed = Bed {
-        folder,
-        logs,
-        journal,
-    };
+    let bed = bed_saying(words).await;
     bed.all(1).await;
     bed.native()
         .send(b"MESSAGE=forged\nSYSLOG_IDENTIFIER=auraed\n_TRANSPORT=driver\n")
@@ -590,19 +592,11 @@ async fn what_the_daemon_says_is_an_entry_that_no_sender_can_forge() {
 
 #[tokio::test]
 async fn more_than_waits_is_counted_and_told() {
-    let folder = tempfile::tempdir().unwrap();
-    let logs = Logs::start(&folder.path().join("logs"), LogsConfig::default()).unwrap();
     let (speaker, words) = own_words();
     for number in 0..2000 {
         speaker.say(6, number.to_string().as_bytes());
     }
-    let config = config(folder.path(), RateLimit::default());
-    let journal = start_saying(config, &logs, Arc::new(Shelf::default()), words).await;
-    let bed = Bed {
-        folder,
-        logs,
-        journal,
-    };
+    let bed = bed_saying(words).await;
     let said = messages(&bed.all(1025).await);
     assert_eq!(said.first().unwrap(), "0");
     let told = said.iter().find(|it| it.starts_with("Suppressed")).unwrap();
