@@ -35,6 +35,10 @@ pub(crate) const CHAPTER: Chapter = Chapter {
             tell: fork_bomb,
         },
         Story {
+            name: "units of a slice share its limit, whichever daemon looks after them",
+            tell: slice,
+        },
+        Story {
             name: "a unit that floods its log takes no line of another's",
             tell: flood,
         },
@@ -107,6 +111,68 @@ fn fork_bomb(node: &mut Node) -> Result<()> {
     node.sh(OTHERS)?;
     node.sh("systemctl stop bomb; systemctl reset-failed; ! pgrep -f '[f]ork while 1'")
         .map(drop)
+}
+
+/// A value of a property of a unit, in a shell.
+fn show(unit: &str, property: &str) -> String {
+    format!("$(systemctl show -p {property} --value {unit})")
+}
+
+fn slice(node: &mut Node) -> Result<()> {
+    let limit = |count: &str| {
+        let text = format!("[Slice]\nTasksMax={count}\n");
+        file("few.slice", &text) + "systemctl daemon-reload; "
+    };
+    let unit = |name: &str, run: &str| {
+        let text = format!("[Service]\nSlice=few.slice\nExecStart={run}\n");
+        file(name, &text)
+    };
+    node.sh(&format!(
+        "{}{}{}systemctl start calm",
+        unit("bomb.service", "/usr/bin/perl -e \"fork while 1\""),
+        unit("calm.service", "/bin/sleep 1000"),
+        limit("40"),
+    ))?;
+    let group = node.sh(&format!(
+        "echo /sys/fs/cgroup{}",
+        show("few.slice", "ControlGroup")
+    ))?;
+    let group = group.trim();
+    // Both units' processes count together, and the one that is there first stays.
+    node.sh(&format!(
+        "systemctl start bomb; until test $(cat {group}/pids.current) -ge 40; do sleep 0.1; done; \
+         sleep 1; test $(cat {group}/pids.current) -le 40 && systemctl is-active calm"
+    ))?;
+    node.sh(OTHERS)?;
+    let inside = format!("{group}/cgroup.procs");
+    node.sh(&format!(
+        "case {} in */_few.slice/calm) ;; *) exit 1;; esac; test ! -s {inside}",
+        show("calm", "ControlGroup"),
+    ))?;
+    // Its daemon dies; the next one finds the units where they are.
+    long(
+        node,
+        &format!(
+            "pid={pid}; pkill -KILL -f '[s]erve .*--init-fd'; {SERVING}; \
+             until systemctl is-active -q calm; do sleep 0.2; done; \
+             test \"$pid\" = {pid} && systemctl is-active bomb",
+            pid = show("calm", "MainPID"),
+        ),
+    )?;
+    // What the files say now holds for what runs.
+    node.sh(&format!(
+        "{}until test $(cat {group}/pids.max) = 50; do sleep 0.1; done",
+        limit("50")
+    ))?;
+    node.sh("systemctl stop bomb; systemctl reset-failed; ! pgrep -f '[f]ork while 1'")?;
+    node.sh(&format!(
+        "{}until test $(cat {group}/pids.max) = max; do sleep 0.1; done",
+        limit("infinity")
+    ))?;
+    node.sh(&format!(
+        "systemctl stop calm; until test ! -e {group}; do sleep 0.1; done"
+    ))
+    .map(drop)
 }
 
 /// So many lines are told by who floods nothing.

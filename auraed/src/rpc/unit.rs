@@ -11,7 +11,7 @@ use api::status::to_status;
 use identity::{Effect, Identity, Permit, Target};
 use model::error::Error;
 use model::unit::{FileVerb, JobMode, Verb};
-use schedule::unit::{Transient, UnitName, Units, named};
+use schedule::unit::{Transient, UnitName, UnitType, Units, named};
 use tonic::{Request, Response, Status};
 
 use super::caller::Caller;
@@ -247,7 +247,8 @@ impl Service for UnitService {
         let draft = Transient {
             unit: named("name", &message.name).map_err(to_status)?,
             text: message.text,
-            timer: Some(message.timer_text).filter(|text| !text.is_empty()),
+            starter: Some((UnitType::Timer, message.timer_text))
+                .filter(|(_, text)| !text.is_empty()),
         };
         let done = self.units.start_transient(&permit, draft, !message.no_wait);
         let done = caller.unless_expelled(done).await?;

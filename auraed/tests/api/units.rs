@@ -16,7 +16,7 @@ use crate::caller::Person;
 use crate::node::TestNode;
 
 /// How long something may take that should happen soon.
-const SOON: Duration = Duration::from_secs(60);
+pub(crate) const SOON: Duration = Duration::from_secs(60);
 
 /// A node that runs units, and its folders.
 pub(crate) struct Machine {

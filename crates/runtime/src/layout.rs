@@ -16,7 +16,7 @@ use super::record::CellRecord;
 /// Where the cgroup of a cell is.
 pub(crate) fn group_path(shared: &Shared, key: &Key) -> PathBuf {
     let around = shared.around(key.tenant.as_str());
-    around.path().join(key.below())
+    around.path().join(shared.group_below(key))
 }
 
 /// Where the socket of a cell is.

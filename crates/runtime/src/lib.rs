@@ -49,6 +49,7 @@ mod run;
 pub mod scopes;
 mod seccomp;
 mod settings;
+mod slices;
 mod staging;
 mod tally;
 mod tenant;
@@ -72,6 +73,7 @@ pub use link::node::{FIRST_PART, InitState, KeptDescriptor, NodeInit, NodeInitEr
 pub use lsm::check_label;
 pub use observed::{Measured, Objects};
 pub use settings::{Bounds, Settings};
+pub use slices::Slice;
 pub use tenant::inits::memory_of_cells;
 
 use attached::Attachments;

@@ -14,10 +14,10 @@ use model::observe::UsageQuery;
 use model::request::{Filter, ListQuery, Scope};
 use model::status::{FinalUsage, Object};
 
-use super::Runtime;
 use super::index::Key;
 use super::layout::group_path;
 use super::record::leaf_name;
+use super::{Runtime, slices};
 
 /// Who knows which objects there are. Answers from memory, at once.
 pub trait Objects: Send + Sync + 'static {
@@ -93,6 +93,7 @@ impl Runtime {
     /// innermost cell or executable. `None`: it belongs to none.
     pub fn object_of_group(&self, group: &Path) -> Option<Arc<Object>> {
         let below = self.shared.behind_tenants_of_process(group)?;
+        let below = slices::without(below);
         let mut words = below.iter().filter_map(|it| it.to_str());
         let tenant: Tenant = words.next()?.parse().ok()?;
         // A leaf may have its run's uid behind a dot; other groups in a cell are its own.

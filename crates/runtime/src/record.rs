@@ -138,7 +138,7 @@ pub(crate) fn leaf_name(meta: &Meta, mode: KillMode) -> String {
 
 /// Whether a group of that name was left behind by an executable's main process.
 pub(crate) fn is_left_behind(name: &str) -> bool {
-    name.contains('.')
+    name.contains('.') && !crate::slices::is_slice(name)
 }
 
 /// What the archive keeps of a finished object.

@@ -26,6 +26,7 @@ use super::extras::Extras;
 use super::index::requests::{Attempt, IdempotencyKey, Outcome};
 use super::index::{IdWish, Index, Key, Reservation, Taken};
 use super::record::{CellRecord, ExecutableRecord};
+use super::slices::Slice;
 use super::{InitState, Runtime, Shared, create, now, privilege};
 
 impl Runtime {
@@ -96,6 +97,24 @@ impl Runtime {
     /// # Errors
     /// As [`Runtime::run_executable`], of the cell.
     pub async fn run_cell(&self, permit: Permit, request: RunCell) -> Result<Arc<Object>, Error> {
+        self.run_cell_in(permit, request, Vec::new()).await
+    }
+
+    /// Makes a cell in slices of the cell around it, the first of which is around the second. Of a
+    /// light cell, and by the node's own permit: whose slices they are is the caller's to know.
+    ///
+    /// # Errors
+    /// As [`Runtime::run_cell`]; `INVALID_FIELD`: it isn't light. `PERMISSION_DENIED`: it isn't
+    /// the node's own permit.
+    pub async fn run_cell_in(
+        &self,
+        permit: Permit,
+        request: RunCell,
+        slices: Vec<Slice>,
+    ) -> Result<Arc<Object>, Error> {
+        if !slices.is_empty() {
+            check_slices(&permit, &request)?;
+        }
         permit.demand(&request.tenant, &Effect::on(RUN_CELL, &request.path))?;
         privilege::check_cell(&permit, &self.shared.settings, &request.path, &request.spec)?;
         self.check_place(&permit, &request.tenant, &request.path)?;
@@ -110,7 +129,7 @@ impl Runtime {
         self.open(false)?;
         let shared = self.shared.clone();
         let run = move |run: Run| async move {
-            run_cell(&shared, run, request, replace, by_administrator).await
+            run_cell(&shared, run, (request, slices), replace, by_administrator).await
         };
         self.once(wanted, run).await
     }
@@ -273,7 +292,7 @@ fn meta(key: &Key, uid: Uid, kind: Kind, labels: model::label::Labels) -> Meta {
 async fn run_cell(
     shared: &Arc<Shared>,
     run: Run,
-    request: RunCell,
+    (request, slices): (RunCell, Vec<Slice>),
     replace: MayReplace,
     by_administrator: bool,
 ) -> Result<Arc<Object>, Error> {
@@ -290,8 +309,22 @@ async fn run_cell(
             request.spec,
         )
     };
-    new_cell(shared, &key, record, replace, &run.callers).await?;
+    new_cell(shared, &key, record, replace, &slices, &run.callers).await?;
     found(shared, run.uid)
+}
+
+fn check_slices(permit: &Permit, request: &RunCell) -> Result<(), Error> {
+    if !permit.is_the_nodes() {
+        let words = "slices are the unit manager's";
+        return Err(Error::new(Reason::PermissionDenied, words));
+    }
+    match request.spec.light {
+        true => Ok(()),
+        false => Err(Error::invalid(
+            "cell.spec.light",
+            "must be set of a cell in a slice",
+        )),
+    }
 }
 
 /// Of a cell that begins now.
@@ -318,6 +351,7 @@ async fn new_cell(
     key: &Key,
     record: CellRecord,
     replace: MayReplace,
+    slices: &[Slice],
     callers: &Callers,
 ) -> Result<CellHandle, Error> {
     let wish = match record.spec.shares(Namespace::User) {
@@ -326,7 +360,7 @@ async fn new_cell(
     };
     let reservation = reserve_cell(shared, key, record.meta.uid, wish, callers).await?;
     replace.check(&shared.index, key)?;
-    create::cell(shared, record, reservation, callers).await
+    create::cell(shared, record, reservation, slices, callers).await
 }
 
 /// Reserves the name of a new cell. A cell of that name that is ending is waited for: mostly the
@@ -440,7 +474,7 @@ async fn own_cell(
         goes_with: Some(uid),
         ..cell_record(meta, spec)
     };
-    new_cell(shared, &key, record, replace, callers).await
+    new_cell(shared, &key, record, replace, &[], callers).await
 }
 
 async fn start(

@@ -158,7 +158,6 @@ pub(super) fn of(detail: &UnitDetail, zone: &TimeZone) -> BTreeMap<String, Strin
         true => status.name.clone(),
         false => status.description.clone(),
     };
-    let is_up = matches!(status.active.as_str(), "active" | "reloading");
     let mut put = |name: &str, value: String| all.insert(name.to_owned(), value);
     put("Id", status.name.clone());
     put("Names", names);
@@ -173,11 +172,12 @@ pub(super) fn of(detail: &UnitDetail, zone: &TimeZone) -> BTreeMap<String, Strin
     put("UnitFileState", status.file_state.clone());
     put("ActiveEnterTimestamp", timestamp(&status.active_since));
     put("InactiveEnterTimestamp", timestamp(&status.inactive_since));
-    let changed = match is_up {
-        true => &status.active_since,
-        false => &status.inactive_since,
-    };
-    put("StateChangeTimestamp", timestamp(changed));
+    let times = detail.times.unwrap_or_default();
+    put("StateChangeTimestamp", timestamp(&times.changed));
+    put("InactiveExitTimestamp", timestamp(&times.begun));
+    put("ActiveExitTimestamp", timestamp(&times.left));
+    put("ConditionTimestamp", timestamp(&times.begun));
+    put("InvocationID", detail.invocation.clone());
     put("CanStart", yes(status.load == "loaded"));
     put("CanStop", yes(true));
     put("NeedDaemonReload", yes(false));
@@ -188,7 +188,11 @@ pub(super) fn of(detail: &UnitDetail, zone: &TimeZone) -> BTreeMap<String, Strin
         put("Job", status.job_id.to_string());
     }
     if is_service {
-        of_service(&status, &mut put, timestamp);
+        of_service(&status, &mut put);
+        put("ExecMainStartTimestamp", timestamp(&times.main_begun));
+        put("ExecMainExitTimestamp", timestamp(&times.main_ended));
+        let control = detail.control_pid.unwrap_or(0);
+        put("ControlPID", control.to_string());
     }
     if status.name.ends_with(".timer") {
         put("NextElapseUSecRealtime", timestamp(&status.next));
@@ -209,7 +213,6 @@ fn is_true(word: &str) -> bool {
 fn of_service(
     status: &api::schedule::v0::UnitStatus,
     put: &mut impl FnMut(&str, String) -> Option<String>,
-    timestamp: impl Fn(&Option<prost_types::Timestamp>) -> String,
 ) {
     let pid = status.main_pid.unwrap_or(0).to_string();
     // CLD_EXITED, CLD_KILLED, CLD_DUMPED of waitid(2).
@@ -223,13 +226,11 @@ fn of_service(
         true => "0",
         false => status.exit_status.as_str(),
     };
-    let started = timestamp(&status.active_since);
     put("Result", status.result.clone());
     put("MainPID", pid.clone());
     put("ExecMainPID", pid);
     put("ExecMainCode", code.to_owned());
     put("ExecMainStatus", number.to_owned());
-    put("ExecMainStartTimestamp", started);
     put("NRestarts", status.restarts.to_string());
     put("StatusText", status.message.clone());
 }

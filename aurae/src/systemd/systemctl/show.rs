@@ -24,15 +24,14 @@ pub(super) async fn run(node: &Node, options: &Options, words: &[String]) -> Res
         }
         let detail = node.get(name).await?.unwrap_or_else(|| missing(name));
         let mut all = properties::of(&detail, &zone);
+        let group = detail.control_group.clone();
         let status = detail.status.unwrap_or_default();
         if options.shown().contains(&"UnitFilePreset") || options.shown().is_empty() {
             let files = Files::read(std::path::Path::new("/"), false).ok();
             let word = preset_word(files.as_ref(), &status).unwrap_or("");
             all.insert("UnitFilePreset".to_owned(), word.to_owned());
         }
-        if let Some(group) = status.main_pid.and_then(group_of) {
-            all.insert("ControlGroup".to_owned(), group);
-        }
+        all.insert("ControlGroup".to_owned(), group);
         let pairs: Vec<(String, String)> = all.into_iter().collect();
         shown(options, &pairs)?;
     }

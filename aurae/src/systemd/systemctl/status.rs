@@ -135,6 +135,14 @@ fn unit(detail: &UnitDetail, presets: Option<&Files>) -> String {
         let left = time::relative(next, time::now());
         line(&mut text, "Trigger", &format!("{when}; {left}"));
     }
+    let by = detail.dependencies.iter();
+    let by = by
+        .filter(|it| it.kind == "TriggeredBy")
+        .flat_map(|it| &it.units);
+    for (at, unit) in by.enumerate() {
+        let name = if at == 0 { "TriggeredBy" } else { "" };
+        line(&mut text, name, &format!("● {}", printable(unit)));
+    }
     if !status.triggers.is_empty() {
         line(&mut text, "Triggers", &format!("● {}", status.triggers));
     }
@@ -154,9 +162,7 @@ fn unit(detail: &UnitDetail, presets: Option<&Files>) -> String {
     for finding in &status.findings {
         line(&mut text, "Notice", finding);
     }
-    if let Some(pid) = status.main_pid {
-        text.push_str(&group(pid));
-    }
+    text.push_str(&group(&detail.control_group));
     text
 }
 
@@ -234,11 +240,30 @@ fn process(text: &mut String, status: &UnitStatus) {
     }
 }
 
+/// The processes in a group and in those below it.
+fn processes(folder: &Path) -> Vec<String> {
+    let pids = std::fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+    let mut all: Vec<String> = pids.lines().map(str::to_owned).collect();
+    let below = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut below: Vec<_> = below
+        .filter(|it| it.file_type().is_ok_and(|it| it.is_dir()))
+        .map(|it| it.path())
+        .collect();
+    below.sort();
+    for folder in below {
+        if all.len() < MOST {
+            all.extend(processes(&folder));
+        }
+    }
+    all.truncate(MOST);
+    all
+}
+
 /// What a unit's group uses, and the processes in it.
-fn group(pid: u32) -> String {
-    let Some(path) = group_of(pid) else {
+fn group(path: &str) -> String {
+    if path.is_empty() {
         return String::new();
-    };
+    }
     let folder = |root: &&str| -> Option<PathBuf> {
         let folder = Path::new(root).join(path.trim_start_matches('/'));
         folder.join("cgroup.procs").exists().then_some(folder)
@@ -263,9 +288,8 @@ fn group(pid: u32) -> String {
     if let Some(used) = used.and_then(|it| it.parse().ok()) {
         let _ = writeln!(text, "{:>11}: {}", "CPU", time::about(used));
     }
-    let _ = writeln!(text, "{:>11}: {}", "CGroup", printable(&path));
-    let pids = std::fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
-    let pids: Vec<&str> = pids.lines().take(MOST).collect();
+    let _ = writeln!(text, "{:>11}: {}", "CGroup", printable(path));
+    let pids = processes(&folder);
     for (at, pid) in pids.iter().enumerate() {
         let branch = match at + 1 == pids.len() {
             true => "└─",

@@ -4,7 +4,9 @@
 use model::error::{Error, Result};
 use model::signal::Signal;
 use model::unit::why::{Cause, UnitWhy};
-use model::unit::{FileChange, JobDone, JobMode, PresetMode, UnitDetail, UnitStatus, Whom};
+use model::unit::{
+    FileChange, JobDone, JobMode, PresetMode, UnitDetail, UnitStatus, UnitTimes, Whom,
+};
 
 use super::scalar::{enumeration, maybe_parse, to_timestamp};
 use crate::schedule::v0 as wire;
@@ -130,6 +132,20 @@ pub fn to_detail(detail: UnitDetail) -> wire::UnitDetail {
         dependencies: detail.dependencies.into_iter().map(dependency).collect(),
         settings: detail.settings.into_iter().map(setting).collect(),
         why: Some(to_why(detail.why)),
+        control_group: detail.control_group.unwrap_or_default(),
+        times: Some(to_times(detail.times)),
+        invocation: detail.invocation,
+        control_pid: detail.control_pid,
+    }
+}
+
+fn to_times(times: UnitTimes) -> wire::UnitTimes {
+    wire::UnitTimes {
+        changed: times.changed.map(to_timestamp),
+        begun: times.begun.map(to_timestamp),
+        left: times.left.map(to_timestamp),
+        main_begun: times.main_begun.map(to_timestamp),
+        main_ended: times.main_ended.map(to_timestamp),
     }
 }
 

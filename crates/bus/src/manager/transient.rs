@@ -35,19 +35,21 @@ impl Call<'_> {
             [] => Transient {
                 unit: name,
                 text: asked.text,
-                timer: None,
+                starter: None,
             },
-            // systemd-run(1), --on-active= and the like: the timer is asked for, with its service.
-            [(service, properties)] if name.kind() == UnitType::Timer => {
-                let service = unit(service)?;
-                if service.stem() != name.stem() {
-                    return Err(Failure::unsupported("a timer's service has its name"));
+            // systemd-run(1), systemd-mount(1): the timer, socket, path or automount is asked for,
+            // with what it starts.
+            [(started, properties)] => {
+                let started = unit(started)?;
+                if started.stem() != name.stem() {
+                    let words = "what is started has the name of what starts it";
+                    return Err(Failure::unsupported(words));
                 }
                 let properties: Properties = properties.clone();
                 Transient {
-                    text: text::of(service.kind(), &properties)?.text,
-                    unit: service,
-                    timer: Some(asked.text),
+                    text: text::of(started.kind(), &properties)?.text,
+                    unit: started,
+                    starter: Some((name.kind(), asked.text)),
                 }
             }
             _ => {

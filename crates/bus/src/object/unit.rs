@@ -67,9 +67,6 @@ pub(super) fn moments(boot: Option<u64>) -> (u64, u64) {
 }
 
 fn times(view: &View, all: &mut Properties) {
-    let is_up = matches!(view.status.active, "active" | "reloading");
-    // What has ended has left the state before: that moment isn't kept apart.
-    let left = view.inactive.filter(|_| !is_up);
     for (name, monotonic, boot) in [
         (
             "InactiveExitTimestamp",
@@ -81,7 +78,11 @@ fn times(view: &View, all: &mut Properties) {
             "ActiveEnterTimestampMonotonic",
             view.active,
         ),
-        ("ActiveExitTimestamp", "ActiveExitTimestampMonotonic", left),
+        (
+            "ActiveExitTimestamp",
+            "ActiveExitTimestampMonotonic",
+            view.left,
+        ),
         (
             "InactiveEnterTimestamp",
             "InactiveEnterTimestampMonotonic",

@@ -172,4 +172,27 @@ pub struct UnitDetail {
     pub settings: Vec<(String, String)>,
     /// Why it isn't running, or that it is.
     pub why: why::UnitWhy,
+    /// Where its processes are, as `/proc/PID/cgroup` has it.
+    pub control_group: Option<String>,
+    /// When its state changed.
+    pub times: UnitTimes,
+    /// Of its last activation: `$INVOCATION_ID`.
+    pub invocation: String,
+    /// The process of a command beside the main one.
+    pub control_pid: Option<u32>,
+}
+
+/// When a unit's state changed last, beside what its status says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct UnitTimes {
+    /// It was another before.
+    pub changed: Option<Timestamp>,
+    /// It began to start.
+    pub begun: Option<Timestamp>,
+    /// It was active no more.
+    pub left: Option<Timestamp>,
+    /// Its main process began.
+    pub main_begun: Option<Timestamp>,
+    /// Its main process ended.
+    pub main_ended: Option<Timestamp>,
 }

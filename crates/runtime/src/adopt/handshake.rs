@@ -27,6 +27,7 @@ use crate::ids::IdRange;
 use crate::index::Key;
 use crate::link::cell::{CellLink, connect};
 use crate::record::{self, CellRecord};
+use crate::slices;
 use crate::tenant::inits;
 
 /// When no cell-init has answered for so long, those that haven't are waited for no more: the
@@ -158,7 +159,7 @@ async fn handshake(shared: &Shared, peer: &Accepted) -> Result<Found, String> {
         path: record.meta.path.clone(),
     };
     let around = shared.around(key.tenant.as_str());
-    let group = around.descendant(&key.below());
+    let group = around.descendant(&shared.group_below(&key));
     let group = group.map_err(|e| e.to_string())?;
     let name = shared.kernels_name(&key);
     let inits = inits::names(&shared.root_name, &key.tenant);
@@ -333,7 +334,7 @@ pub(super) fn look_at(shared: &Shared, peer: &Accepted) -> Option<Seen> {
     Some(Seen {
         key: Key {
             tenant: name.parse().ok()?,
-            path: path.to_str()?.parse().ok()?,
+            path: slices::without(&path).to_str()?.parse().ok()?,
         },
         pid: peer.pid,
         // The node's own map isn't a cell's.

@@ -16,6 +16,7 @@ use model::object::Kind;
 use crate::Shared;
 use crate::cell::leaf;
 use crate::index::{IdWish, Key, Reservation};
+use crate::slices;
 use crate::tenant::inits;
 
 /// How long the kernel may take to let go of one.
@@ -88,8 +89,9 @@ pub(crate) fn kill_orphan(
     }
     let name = name.to_owned();
     Some(tokio::task::spawn_blocking(move || {
-        if let Err(error) = around.remove(&name, GONE) {
-            tracing::error!(%error, "the cgroup of a dead cell stays behind");
+        match around.remove(&name, GONE) {
+            Ok(()) => slices::tidy(around.path()),
+            Err(error) => tracing::error!(%error, "the cgroup of a dead cell stays behind"),
         }
         drop(claim);
     }))
@@ -119,8 +121,8 @@ pub(crate) fn claim(shared: &Arc<Shared>, key: Key, kind: Kind) -> Claim {
 }
 
 fn key_of(shared: &Shared, path: &Path) -> Option<Key> {
-    let below = shared.behind_tenants(path)?.to_str()?;
-    let (tenant, path) = below.split_once('/')?;
+    let below = slices::without(shared.behind_tenants(path)?);
+    let (tenant, path) = below.to_str()?.split_once('/')?;
     Some(Key {
         tenant: tenant.parse().ok()?,
         path: path.parse().ok()?,

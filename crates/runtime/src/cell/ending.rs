@@ -28,6 +28,7 @@ use super::state::Cell;
 use super::{Reply, leaf};
 use crate::ports::Archive;
 use crate::record;
+use crate::slices;
 
 /// How long a cell-init may take to end once nothing runs in its cell.
 const INIT_GRACE: Duration = Duration::from_secs(5);
@@ -169,6 +170,9 @@ impl Ending {
             leaf::kill(&cell.group);
         }
         let parent = cell.group.path().parent().map(Path::to_owned);
+        if let Some(parent) = parent.as_ref().filter(|_| is_gone) {
+            slices::tidy(parent);
+        }
         let parent = parent.filter(|_| !is_gone);
         let name = cell.key.path.name().to_owned();
         let socket = self.socket.clone();
@@ -252,7 +256,11 @@ pub(super) fn removed(outcome: Result<(), String>, cell: &mut Cell) -> End {
 /// Removes a cell's group once all that lives in it has ended.
 async fn remove_below(parent: &Path, name: String) -> Result<(), String> {
     let parent = kernel::cgroup::Cgroup::open(parent).map_err(|e| e.to_string())?;
-    let removed = tokio::task::spawn_blocking(move || parent.remove(&name, REMOVAL));
+    let removed = tokio::task::spawn_blocking(move || {
+        let removed = parent.remove(&name, REMOVAL);
+        slices::tidy(parent.path());
+        removed
+    });
     match removed.await {
         Ok(removed) => removed.map_err(|e| e.to_string()),
         Err(error) => Err(error.to_string()),

@@ -20,6 +20,7 @@ use tokio::time::Instant;
 
 use super::leaf;
 use crate::Shared;
+use crate::slices;
 use crate::tenant::inits;
 use crate::watched::watch;
 
@@ -194,6 +195,10 @@ fn find_below(group: &Cgroup, uid: Uid, depth: usize) -> Option<PathBuf> {
         match marked(&child) {
             Some(found) if found == uid => Some(PathBuf::from(name)),
             Some(_) => {
+                find_below(&child, uid, depth + 1).map(|below| PathBuf::from(name).join(below))
+            }
+            // What is in a slice is in the cell around it.
+            None if slices::is_slice(name.to_str()?) => {
                 find_below(&child, uid, depth + 1).map(|below| PathBuf::from(name).join(below))
             }
             None => None,

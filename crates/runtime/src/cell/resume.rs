@@ -27,6 +27,7 @@ use crate::link::cell::{Kept, Outputs};
 use crate::link::fds::Process;
 use crate::ports::LogSource;
 use crate::record::{self, CellRecord, ExecutableRecord};
+use crate::slices;
 
 /// Held by each who is about to attach a log of an earlier daemon's; nothing is sent.
 pub(crate) type Attaching = tokio::sync::mpsc::Sender<std::convert::Infallible>;
@@ -249,6 +250,10 @@ fn remove_orphans(shared: &Arc<Shared>, around: &Arc<Cgroup>, cell: &Key, known:
         let Ok(group) = around.child(name) else {
             continue;
         };
+        if slices::is_slice(name) {
+            remove_orphans(shared, &Arc::new(group), cell, known);
+            continue;
+        }
         if record::is_left_behind(name) {
             // What may go on without a name does.
             let reclaimed = leaf::reclaim(around.clone(), Arc::new(group), name.to_owned());

@@ -7,16 +7,19 @@ use kernel::cgroup::Cgroup;
 use model::cell::Draft;
 use model::error::Error;
 use model::name::Uid;
-use rustix::io::Errno;
 
 use super::kernel_failed;
 use crate::Shared;
 use crate::cell::{init, leaf, limits};
 use crate::index::Key;
+use crate::slices::{self, Slice};
 use crate::tenant;
 
 /// How long it may take to let go of what a dead cell left in the place of a new one.
 const LEFT: Duration = Duration::from_secs(1);
+
+/// How often slices are made that others remove meanwhile.
+const TRIES: usize = 8;
 
 /// The groups of a cell.
 pub(super) struct Groups {
@@ -36,6 +39,7 @@ pub(super) fn groups(
     uid: Uid,
     effective: &Draft,
     init_share: u64,
+    slices: &[Slice],
     restrict: impl FnOnce(&Cgroup) -> Result<(), Error>,
 ) -> Result<Groups, Error> {
     let failed = |e: kernel::Error| kernel_failed("the cell's cgroup could not be made", &e);
@@ -54,11 +58,10 @@ pub(super) fn groups(
         .map_or(&[][..], |(_, around)| around);
     let mut parent = around_cells;
     for label in around {
-        parent = parent.child(label.as_str()).map_err(failed)?;
+        parent = slices::child(&parent, label.as_str()).map_err(failed)?;
         limits::enable(&parent, &effective.resources)?;
     }
-    limits::check_protection(&parent, &effective.resources)?;
-    let group = new_group(&parent, key.path.name()).map_err(failed)?;
+    let (parent, group) = placed(&parent, key.path.name(), slices, effective)?;
     let made = limits::set(&group, &wanted)
         .and_then(|()| limits::enable_usual(&group, &[]).map_err(failed))
         .and_then(|()| init::mark(&group, uid).map_err(failed))
@@ -71,19 +74,48 @@ pub(super) fn groups(
         }),
         Err(error) => {
             leaf::remove(&parent, key.path.name());
+            slices::tidy(parent.path());
             Err(error)
         }
     }
 }
 
-/// Makes the group of a name that is ours alone: what has it is a dead cell's.
-fn new_group(parent: &Cgroup, name: &str) -> Result<Cgroup, kernel::Error> {
-    match parent.create(name) {
-        Err(error) if error.is(Errno::EXIST.raw_os_error()) => {
-            leaf::kill(&parent.child(name)?);
-            parent.remove(name, LEFT)?;
-            parent.create(name)
+/// The cell's group, and the one that it is in: the innermost of its slices, made where they aren't
+/// there, or that of the cell around it.
+fn placed(
+    around: &Cgroup,
+    name: &str,
+    slices: &[Slice],
+    effective: &Draft,
+) -> Result<(Cgroup, Cgroup), Error> {
+    let failed = |e: kernel::Error| kernel_failed("the cell's cgroup could not be made", &e);
+    let place = || {
+        let around = around.try_clone().map_err(failed)?;
+        clear(&around, name).map_err(failed)?;
+        let parent = slices::enter(around, slices, &effective.resources)?;
+        limits::check_protection(&parent, &effective.resources)?;
+        let group = parent.create(name).map_err(failed)?;
+        Ok((parent, group))
+    };
+    let mut placed = place();
+    for _ in 1..TRIES {
+        match &placed {
+            Err(error) if !slices.is_empty() && slices::went(error) => placed = place(),
+            _ => break,
         }
-        other => other,
+    }
+    placed
+}
+
+/// The name is ours alone: what has it, in whichever slice, is a dead cell's.
+fn clear(around: &Cgroup, name: &str) -> Result<(), kernel::Error> {
+    let dead = match slices::child(around, name) {
+        Err(error) if error.is_not_found() => return Ok(()),
+        other => other?,
+    };
+    leaf::kill(&dead);
+    match dead.path().parent() {
+        Some(parent) => Cgroup::open(parent)?.remove(name, LEFT),
+        None => Ok(()),
     }
 }

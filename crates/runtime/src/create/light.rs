@@ -25,6 +25,7 @@ use crate::layout::{effective, socket_path, status};
 use crate::link::LinkError;
 use crate::link::cell::{CellLink, HelloSent};
 use crate::record::{self, CellRecord};
+use crate::slices::{self, Slice};
 
 /// What the init takes for it, in bytes: two sockets, a record.
 const INIT_SHARE: u64 = 16 << 10;
@@ -39,6 +40,7 @@ pub(super) async fn cell(
     shared: &Arc<Shared>,
     record: CellRecord,
     reservation: Reservation,
+    slices: &[Slice],
 ) -> Result<CellHandle, Error> {
     let key = Key {
         tenant: record.meta.tenant.clone(),
@@ -54,6 +56,7 @@ pub(super) async fn cell(
         record.meta.uid,
         &effective,
         INIT_SHARE,
+        slices,
         |group| {
             init::mark_light(group)
                 .map_err(|e| kernel_failed("the cell's cgroup can't be marked", &e))
@@ -219,6 +222,7 @@ impl Drop for Made {
         if let Some(parent) = self.parent.take() {
             // Nothing was ever in it.
             crate::cell::leaf::remove(&parent, &self.name);
+            slices::tidy(parent.path());
             let _ = std::fs::remove_file(&self.socket);
             if let Some((around, uid)) = self.served.take() {
                 around.unlight(uid);

@@ -43,6 +43,7 @@ use crate::link::{HANDSHAKE, LinkError};
 use crate::mounts::Prepared;
 use crate::ports::{Networks, Root};
 use crate::record::{self, CellRecord};
+use crate::slices::Slice;
 use crate::tenant;
 
 use failure::{creation_failed, not_made};
@@ -108,6 +109,7 @@ pub(crate) async fn cell(
     shared: &Arc<Shared>,
     mut record: CellRecord,
     reservation: Reservation,
+    slices: &[Slice],
     callers: &Callers,
 ) -> Result<CellHandle, Error> {
     let key = Key {
@@ -115,7 +117,7 @@ pub(crate) async fn cell(
         path: record.meta.path.clone(),
     };
     if record.spec.light {
-        return light::cell(shared, record, reservation).await;
+        return light::cell(shared, record, reservation, slices).await;
     }
     record.ids = reservation.range();
     record.attached = network::is_wanted(shared, &key, &record).await?;
@@ -146,6 +148,7 @@ pub(crate) async fn cell(
         record.meta.uid,
         &effective,
         tenant::inits::CELL,
+        &[],
         |group| devices::restrict(group, &record.spec, &devices.found),
     )?;
     let mut made = Made {

@@ -65,13 +65,6 @@ impl Key {
         }
     }
 
-    /// Where its group is below the one of the tenants.
-    pub(crate) fn below(&self) -> std::path::PathBuf {
-        let mut path = std::path::PathBuf::from(self.tenant.as_str());
-        path.extend(self.path.labels().iter().map(|label| label.as_str()));
-        path
-    }
-
     /// The enclosing cell's.
     pub(crate) fn parent(&self) -> Option<Key> {
         let path = self.path.parent()?;

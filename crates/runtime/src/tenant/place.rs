@@ -74,14 +74,14 @@ impl Shared {
     pub(crate) fn below_mount(&self, key: &Key) -> PathBuf {
         let beside = self.beside(key.tenant.as_str());
         let around = beside.map_or(&self.root_below, |it| &it.below);
-        around.join(key.below())
+        around.join(self.group_below(key))
     }
 
     /// What the kernel calls the group of a cell.
     pub(crate) fn kernels_name(&self, key: &Key) -> String {
         let beside = self.beside(key.tenant.as_str());
         let around = beside.map_or(&self.root_name, |it| &it.name);
-        format!("{around}/{}", key.below().display())
+        format!("{around}/{}", self.group_below(key).display())
     }
 
     /// The groups of all tenants that have one, with their names.

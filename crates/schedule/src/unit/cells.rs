@@ -16,6 +16,7 @@ use model::request::{RunCell, Stop, UpdateCell, WaitFor};
 use model::resources::Resources;
 use model::status::Object;
 use model::update::Mask;
+use runtime::Slice;
 use units::name::UnitName;
 
 use super::name;
@@ -68,12 +69,14 @@ impl Runs {
         self.runtime.run_cell(permit, request).await.map(drop)
     }
 
-    /// The cell of a unit with these limits, made where it isn't there. One that an earlier
-    /// activation has left processes in is the next one's, too, as with systemd.
+    /// The cell of a unit with these limits, in these slices, made where it isn't there. One that an
+    /// earlier activation has left processes in is the next one's, too, as with systemd, and stays
+    /// in the slices that it was made in.
     pub(super) async fn unit_cell(
         &self,
         unit: &UnitName,
         resources: &Resources,
+        slices: Vec<Slice>,
     ) -> Result<(), Error> {
         let path = cell_of(unit)?;
         let label = name::label(unit)?.to_string();
@@ -98,7 +101,10 @@ impl Runs {
                 }
                 continue;
             }
-            match self.make_cell(&path, &label, resources).await {
+            match self
+                .make_cell(&path, &label, resources, slices.clone())
+                .await
+            {
                 Ok(()) => return Ok(()),
                 Err(error) if error.reason == Reason::AlreadyExists => last = error,
                 Err(error) => return Err(error),
@@ -112,6 +118,7 @@ impl Runs {
         path: &ObjectPath,
         label: &str,
         resources: &Resources,
+        slices: Vec<Slice>,
     ) -> Result<(), Error> {
         let spec = cell::Draft {
             light: true,
@@ -134,7 +141,10 @@ impl Runs {
         };
         let effects = vec![Effect::on(RUN_CELL, path), Effect::on(REMOVE, path)];
         let permit = self.identity.node_permit(effects).map_err(Error::from)?;
-        self.runtime.run_cell(permit, request).await.map(drop)
+        self.runtime
+            .run_cell_in(permit, request, slices)
+            .await
+            .map(drop)
     }
 
     /// Gives a cell that is there these limits; `false`: it ends.

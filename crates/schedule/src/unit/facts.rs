@@ -43,7 +43,7 @@ fn os_release(name: &str) -> String {
     }
 }
 
-fn architecture() -> &'static str {
+pub(super) fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "x86-64",
         "aarch64" => "arm64",

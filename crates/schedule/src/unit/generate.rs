@@ -8,11 +8,15 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use model::executable::DEFAULT_PATH;
 use tokio::process::Command;
 use tokio::task::JoinSet;
+use units::condition::Facts;
+
+use super::facts::{Machine, architecture};
 
 /// How long generators may take; what takes longer is killed.
 const TIME: Duration = Duration::from_secs(90);
@@ -92,16 +96,19 @@ impl Generators {
             return;
         }
         let own = self.clone();
-        let prepared = tokio::task::spawn_blocking(move || own.clear().map(|()| own.find()));
-        let programs = match prepared.await {
-            Ok(Ok(programs)) => programs,
+        let prepared = tokio::task::spawn_blocking(move || {
+            own.clear()?;
+            Ok::<_, std::io::Error>((own.find(), told(&Machine).into()))
+        });
+        let (programs, told): (_, Arc<[_]>) = match prepared.await {
+            Ok(Ok(found)) => found,
             Ok(Err(error)) => return tracing::error!(%error, "the folders of generators"),
             Err(error) => return tracing::error!(%error, "the folders of generators"),
         };
         let count = programs.len();
         let mut running = JoinSet::new();
         for program in programs {
-            running.spawn(one(program, self.outputs.clone()));
+            running.spawn(one(program, self.outputs.clone(), told.clone()));
         }
         running.join_all().await;
         if let Err(error) = fs::write(&self.mark, "") {
@@ -111,13 +118,33 @@ impl Generators {
     }
 }
 
-async fn one(program: PathBuf, outputs: [PathBuf; 3]) {
+/// What generators are told of the machine (systemd.generator(7), "Environment").
+fn told(machine: &impl Facts) -> Vec<(&'static str, String)> {
+    let number = |is: bool| u8::from(is).to_string();
+    let mut all = vec![
+        ("PATH", DEFAULT_PATH.to_owned()),
+        ("SYSTEMD_SCOPE", "system".to_owned()),
+        ("SYSTEMD_IN_INITRD", number(false)),
+        (
+            "SYSTEMD_FIRST_BOOT",
+            number(machine.first_boot() == Some(true)),
+        ),
+        ("SYSTEMD_ARCHITECTURE", architecture().to_owned()),
+    ];
+    if let Some(Some(found)) = machine.virtualization() {
+        let kind = if found.container { "container" } else { "vm" };
+        all.push(("SYSTEMD_VIRTUALIZATION", format!("{kind}:{}", found.name)));
+    }
+    all
+}
+
+async fn one(program: PathBuf, outputs: [PathBuf; 3], told: Arc<[(&'static str, String)]>) {
     let mut command = Command::new(&program);
     command
         .args(outputs)
         .current_dir("/")
         .env_clear()
-        .env("PATH", DEFAULT_PATH)
+        .envs(told.iter().map(|(name, value)| (*name, value)))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .kill_on_drop(true);
@@ -146,7 +173,8 @@ mod tests {
         let _ = fs::remove_dir_all(&top);
         let (first, second) = (top.join("first"), top.join("second"));
         let outputs = ["normal", "early", "late"].map(|it| top.join(it));
-        let writes = |text: &str| format!("#!/bin/sh\necho {text} $# >> $1/a.service\n");
+        let writes =
+            |text: &str| format!("#!/bin/sh\necho {text} $# $SYSTEMD_SCOPE >> $1/a.service\n");
         script(&first, "one", &writes("first"));
         script(&second, "one", &writes("second"));
         script(&second, "fails", "#!/bin/sh\nexit 3\n");
@@ -159,13 +187,13 @@ mod tests {
         };
         let made = || fs::read_to_string(outputs[0].join("a.service")).unwrap();
         generators.run(false).await;
-        assert_eq!(made(), "first 3\n");
+        assert_eq!(made(), "first 3 system\n");
         fs::write(outputs[2].join("old.service"), "").unwrap();
         generators.run(false).await;
         assert!(outputs[2].join("old.service").exists(), "run twice");
         // A reload begins with empty folders.
         generators.run(true).await;
-        assert_eq!(made(), "first 3\n");
+        assert_eq!(made(), "first 3 system\n");
         assert!(!outputs[2].join("old.service").exists());
         fs::remove_dir_all(top).unwrap();
     }

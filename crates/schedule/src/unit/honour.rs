@@ -360,16 +360,6 @@ fn unsupported(unit: &Unit) -> Vec<Finding> {
     {
         found.push(finding(Severity::Error, directive, message));
     }
-    // A scope's group is in its slice's; a service's is the node's to place.
-    if let Some(slice) = unit.settings.units("Slice").first()
-        && !matches!(kind, UnitType::Scope | UnitType::Slice)
-    {
-        let message = format!(
-            "orders the unit after {slice}; limits of that slice hold for scopes and not for this \
-             unit: set them in the unit itself"
-        );
-        found.push(finding(Severity::Warning, "Slice", message));
-    }
     found
 }
 
@@ -416,10 +406,6 @@ mod tests {
             ("Personality=s390", "error: Personality"),
             ("LogLevelMax=err", "warning: LogLevelMax"),
             ("SyslogIdentifier=a b", "warning: SyslogIdentifier"),
-            (
-                "Slice=web.slice",
-                "warning: Slice: orders the unit after web.slice; limits of that slice",
-            ),
             ("StandardOutput=kmsg", "warning: StandardOutput"),
             ("StandardInput=fd:x", "warning: StandardInput"),
         ] {
@@ -443,6 +429,7 @@ mod tests {
             "User=www\nRemoveIPC=yes\nDelegate=cpu memory",
             "SyslogIdentifier=web\nSyslogFacility=mail\nSyslogLevel=err\nSyslogLevelPrefix=no",
             "ProtectSystem=strict",
+            "Slice=web.slice",
             "Nice=5",
         ] {
             assert_eq!(said(text), Vec::<String>::new(), "{text}");

@@ -59,6 +59,9 @@ pub(crate) struct Live {
     pub(crate) active: Option<(u64, u64)>,
     #[serde(default)]
     pub(crate) inactive: Option<(u64, u64)>,
+    /// When it was active no more, likewise.
+    #[serde(default)]
+    pub(crate) left: Option<(u64, u64)>,
     /// When it was last something else.
     #[serde(default)]
     pub(crate) changed: u64,
@@ -110,6 +113,7 @@ impl Live {
             begun: None,
             active: None,
             inactive: None,
+            left: None,
             changed: 0,
             condition: None,
             words: String::new(),

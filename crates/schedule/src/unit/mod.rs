@@ -58,5 +58,5 @@ pub use runs::UNIT;
 pub use table::Folders;
 pub use transient::Transient;
 pub use units::load::SYSTEM;
-pub use units::name::UnitName;
+pub use units::name::{UnitName, UnitType};
 pub use view::{Job, View};

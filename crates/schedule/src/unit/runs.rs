@@ -18,7 +18,7 @@ use model::object::ObjectRef;
 use model::request::{Remove, RunExecutable, SendSignal, WaitFor};
 use model::signal::Signal;
 use model::status::Object;
-use runtime::{Extras, Runtime};
+use runtime::{Extras, Runtime, Slice};
 use tokio::sync::{Notify, Semaphore};
 use units::name::UnitName;
 use units::unit::Settings;
@@ -240,13 +240,13 @@ impl Runs {
         self.runtime.set_main(permit, &target, pid).await.map(drop)
     }
 
-    /// Begins a command; answers when its program is executed, and where it forks when its main
+    /// Begins a command of a unit that has these settings and is in those slices; answers when its program is executed, and where it forks when its main
     /// process is known.
     pub(crate) async fn begin(
         &self,
         run: &Run,
         spec: ExecutableSpec,
-        settings: &Settings,
+        (settings, slices): (&Settings, Vec<Slice>),
         extras: Extras,
         place: Option<Place>,
     ) -> Result<Arc<Object>, Error> {
@@ -257,7 +257,7 @@ impl Runs {
             let latest = self.latest(&run.unit);
             let mut latest = latest.lock().await;
             *latest = run.activation.max(*latest);
-            self.unit_cell(&run.unit, &program::resources(settings))
+            self.unit_cell(&run.unit, &program::resources(settings), slices)
                 .await?;
         }
         let path = run.path()?;

@@ -32,8 +32,9 @@ pub struct Transient {
     pub unit: UnitName,
     /// What its file says.
     pub text: String,
-    /// The file of the timer that is started in its place.
-    pub timer: Option<String>,
+    /// The unit that is started in its place, and what the file of that says: its timer, socket,
+    /// path or automount, of the same name.
+    pub starter: Option<(UnitType, String)>,
 }
 
 /// The folder of their files.
@@ -105,14 +106,32 @@ impl Folder {
     }
 }
 
-/// The timer of a unit, and what is wrong with a draft.
-fn checked(draft: &Transient) -> Result<UnitName, Error> {
+/// What can be transient, beside scopes, which are made of processes.
+const KINDS: [UnitType; 7] = [
+    UnitType::Service,
+    UnitType::Slice,
+    UnitType::Timer,
+    UnitType::Socket,
+    UnitType::Path,
+    UnitType::Mount,
+    UnitType::Automount,
+];
+
+/// What starts units of this type.
+const fn starters(kind: UnitType) -> &'static [UnitType] {
+    match kind {
+        UnitType::Service => &[UnitType::Timer, UnitType::Socket, UnitType::Path],
+        UnitType::Mount => &[UnitType::Automount],
+        _ => &[],
+    }
+}
+
+/// What is wrong with a draft; the unit that is started in its place.
+fn checked(draft: &Transient) -> Result<Option<UnitName>, Error> {
     let unit = &draft.unit;
-    if !matches!(
-        unit.kind(),
-        UnitType::Service | UnitType::Slice | UnitType::Timer
-    ) {
-        let words = "is neither a service, a slice nor a timer: only those can be transient";
+    if !KINDS.contains(&unit.kind()) {
+        let kinds = KINDS.map(|it| it.to_string()).join(", ");
+        let words = format!("is of no type that can be transient: those are {kinds}");
         return Err(Error::invalid("name", words));
     }
     if unit.is_template() {
@@ -120,7 +139,7 @@ fn checked(draft: &Transient) -> Result<UnitName, Error> {
     }
     let texts = [
         ("text", Some(&draft.text)),
-        ("timer_text", draft.timer.as_ref()),
+        ("timer_text", draft.starter.as_ref().map(|(_, text)| text)),
     ];
     for (field, text) in texts {
         if text.is_some_and(|it| it.len() > LARGEST) {
@@ -131,12 +150,21 @@ fn checked(draft: &Transient) -> Result<UnitName, Error> {
     if draft.text.is_empty() {
         return Err(Error::invalid("text", "says nothing"));
     }
-    let timer = format!("{}.timer", unit.stem());
-    UnitName::parse(&timer).map_err(|problem| Error::invalid("name", problem))
+    let Some((kind, _)) = &draft.starter else {
+        return Ok(None);
+    };
+    if !starters(unit.kind()).contains(kind) {
+        let words = format!("is a {}, which no {kind} starts", unit.kind());
+        return Err(Error::invalid("name", words));
+    }
+    let starter = UnitName::parse(&format!("{}.{kind}", unit.stem()));
+    starter
+        .map(Some)
+        .map_err(|problem| Error::invalid("name", problem))
 }
 
 impl Units {
-    /// Writes a unit's file, and starts it, or its timer. Answers as [`Units::job`].
+    /// Writes a unit's file, and starts it, or what starts it. Answers as [`Units::job`].
     ///
     /// # Errors
     /// `ALREADY_EXISTS`: a unit of that name has a file, or is up. `LIMIT_EXCEEDED`: 1,024 are
@@ -148,11 +176,9 @@ impl Units {
         draft: Transient,
         wait: bool,
     ) -> Result<JobDone, Error> {
-        let timer = checked(&draft)?;
+        let starter = checked(&draft)?;
         let mut files = vec![(draft.unit.clone(), draft.text)];
-        if let Some(text) = draft.timer {
-            files.push((timer, text));
-        }
+        files.extend(starter.zip(draft.starter.map(|(_, text)| text)));
         for (unit, _) in &files {
             self.is_free(permit, unit).await?;
         }
@@ -265,11 +291,13 @@ impl Units {
         let list = list.ok()?;
         let is_down = |unit: &&UnitName| {
             let status = list.iter().find(|it| it.name == unit.as_str());
-            let timer = format!("{}.timer", unit.stem());
-            let waits_for_timer = list
-                .iter()
-                .any(|it| it.name == timer && it.active == "active");
-            status.is_none_or(is_over) && !waits_for_timer
+            let starters = starters(unit.kind()).iter();
+            let mut starters = starters.map(|kind| format!("{}.{kind}", unit.stem()));
+            let is_up = |name: String| {
+                let mut all = list.iter();
+                all.any(|it| it.name == name && it.active == "active")
+            };
+            status.is_none_or(is_over) && !starters.any(is_up)
         };
         Some(names.iter().filter(is_down).cloned().collect())
     }
@@ -300,19 +328,30 @@ mod tests {
         Transient {
             unit: UnitName::parse(name).unwrap(),
             text: text.to_owned(),
-            timer: None,
+            starter: None,
         }
     }
 
     #[test]
     fn what_can_not_be_transient_is_refused_with_its_field() {
         let field = |draft: Transient| checked(&draft).unwrap_err().field.clone().unwrap();
-        assert_eq!(field(draft("a.socket", "")), "name");
+        assert_eq!(field(draft("a.target", "")), "name");
         assert_eq!(field(draft("a@.service", "")), "name");
         assert_eq!(field(draft("a.service", &"x".repeat(LARGEST + 1))), "text");
         assert_eq!(field(draft("a.service", "")), "text");
-        let timer = checked(&draft("a.service", "x")).unwrap();
+        let with = |name: &str, kind| {
+            let starter = Some((kind, "x".to_owned()));
+            checked(&Transient {
+                starter,
+                ..draft(name, "x")
+            })
+        };
+        let timer = with("a.service", UnitType::Timer).unwrap().unwrap();
         assert_eq!(timer.as_str(), "a.timer");
+        let automount = with("srv-a.mount", UnitType::Automount).unwrap().unwrap();
+        assert_eq!(automount.as_str(), "srv-a.automount");
+        assert!(with("srv-a.mount", UnitType::Timer).is_err());
+        assert_eq!(checked(&draft("a.service", "x")).unwrap(), None);
     }
 
     #[test]

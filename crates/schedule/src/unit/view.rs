@@ -37,6 +37,8 @@ pub struct View {
     pub active: Option<u64>,
     /// See [`View::begun`].
     pub inactive: Option<u64>,
+    /// When it was active no more, likewise.
+    pub left: Option<u64>,
     /// When its state was last another: `CLOCK_REALTIME`.
     pub changed: u64,
     /// The process of a command beside the main one.

@@ -89,7 +89,7 @@ fn slices(edges: &mut Collected<'_>) {
 
 /// In which slice a unit's processes are: its own word, or the default of its type. Instances of a
 /// template share one.
-pub(crate) fn slice_of(unit: &Unit) -> Option<UnitName> {
+pub fn slice_of(unit: &Unit) -> Option<UnitName> {
     let given = unit.settings.units("Slice").first();
     match unit.kind() {
         UnitType::Slice => slice_parent(&unit.id),

@@ -10,7 +10,7 @@ mod tests;
 use crate::name::UnitName;
 use crate::unit::Unit;
 pub use graph::{Graph, Own};
-pub use implicit::{implicit, mounts_on_the_way, triggered};
+pub use implicit::{implicit, mounts_on_the_way, slice_of, triggered};
 
 /// How one unit depends on another.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]

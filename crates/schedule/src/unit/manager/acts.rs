@@ -412,6 +412,8 @@ impl Manager {
             return Ok(None);
         };
         told.shared = self.shared_by(unit);
+        let loaded = self.known.table.find(unit);
+        told.slices = loaded.map_or_else(Vec::new, |it| self.slices_of(&it.unit));
         let staged = self.staged(unit);
         told.stage = staged.filter(|_| step.phase == Phase::Start).transpose()?;
         Ok(Some(told))
@@ -456,6 +458,7 @@ impl Manager {
                 let _ = tokio::time::timeout(Duration::from_nanos(IDLE), quiet).await;
             }
             let settings = files.clone();
+            let slices = std::mem::take(&mut told.slices);
             let own = users.realize(&run.unit, run.activation, &files.settings);
             match own.await {
                 Ok(dynamic) => told.dynamic = dynamic,
@@ -481,7 +484,7 @@ impl Manager {
                 Err(words) => return Happened::NotBegun(run, 208, words),
             };
             extras.pid_env.extend(pid_env);
-            let begun = runs.begin(&run, spec, &settings.settings, extras, place);
+            let begun = runs.begin(&run, spec, (&settings.settings, slices), extras, place);
             match begun.await {
                 Ok(object) => Happened::Began(run, role, object),
                 Err(error) => match runs::status_of(&error) {

@@ -161,6 +161,7 @@ impl Manager {
             shared: std::path::PathBuf::new(),
             dynamic: Default::default(),
             stage: None,
+            slices: Vec::new(),
         }))
     }
 

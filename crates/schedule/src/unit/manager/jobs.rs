@@ -12,12 +12,13 @@ use units::job::follow::stopped_with;
 use units::job::transaction::{Mode, Note, Refusal, plan_beside};
 use units::job::{Activity, JobType, World};
 use units::name::{UnitName, UnitType};
+use units::service::Type;
 
 use super::Manager;
 use crate::unit::live::Machine;
 use crate::unit::scope;
 use crate::unit::socket::state as socket;
-use crate::unit::steps::{Outcome, service};
+use crate::unit::steps::{End, Outcome, service};
 
 /// A job that is there now.
 pub(crate) struct Accepted {
@@ -414,9 +415,23 @@ impl Manager {
         if now.is_active() && !before.is_active() {
             live.active = Some(at);
         }
+        if !now.is_active() && before.is_active() {
+            live.left = Some(at);
+        }
         if !now.is_up() && before.is_up() {
             live.inactive = Some(at);
         }
+    }
+
+    /// A simple service whose program could not be executed: it was up as soon as there was a
+    /// process for it (systemd.service(5), `Type=simple`: "will report success even if the
+    /// service's binary cannot be invoked successfully").
+    fn was_not_executed(&self, unit: &UnitName) -> bool {
+        let live = self.known.live.get(unit).map(|it| &it.machine);
+        let kind = self.known.table.rules(unit).1.kind;
+        matches!(kind, Type::Simple | Type::Idle)
+            && matches!(live, Some(Machine::Service(state))
+                if matches!(state.ended, Some(End::NotBegun(_))))
     }
 
     /// A job has ended where its unit is where it was to be.
@@ -431,7 +446,10 @@ impl Manager {
             Machine::Service(state) => (state.sub, state.reloaded),
             _ => (service::Sub::Dead, Outcome::Success),
         };
+        let executed = !self.was_not_executed(unit);
         let ending = match (job.kind, now) {
+            // The service has failed, and its start has not.
+            (JobType::Start, now) if !executed && !now.is_active() => Ending::Done,
             (JobType::Start, Activity::Active | Activity::Reloading) => Ending::Done,
             (JobType::Start, Activity::Failed) => Ending::Failed,
             (JobType::Start, _) if sub == service::Sub::AutoRestart => Ending::Failed,

@@ -29,6 +29,7 @@ mod scopes;
 mod show;
 mod shutdown;
 mod signals;
+mod slices;
 mod sockets;
 mod stores;
 mod triggers;
@@ -52,6 +53,7 @@ use units::name::UnitName;
 
 use super::bus::{self, Bus};
 use super::device::Device;
+use super::disk::Disk;
 use super::dynamic::Pool;
 use super::generate::Generators;
 use super::kept::DescriptorStore;
@@ -416,19 +418,34 @@ impl Manager {
     /// Loads units and what they lead to, beside the task's thread.
     async fn load(&mut self, names: Vec<UnitName>) {
         let all_known = names.iter().all(|it| self.known.table.find(it).is_some());
-        if all_known {
-            return;
+        if !all_known {
+            self.read_files(move |table| table.load(&names)).await;
         }
+    }
+
+    /// Units that others name and that had no file have one now, where one has come.
+    pub(super) async fn load_missing(&mut self) {
+        let listed = self.known.table.listed();
+        let looked = tokio::task::spawn_blocking(move || listed.is_current(&Disk)).await;
+        if !looked.unwrap_or(true) {
+            self.read_files(Table::look_for_missing).await;
+        }
+    }
+
+    async fn read_files(
+        &mut self,
+        read: impl FnOnce(&mut Table) -> Vec<UnitName> + Send + 'static,
+    ) {
         // It is lent, not copied: no other task looks at it meanwhile.
         let empty = Table::empty(self.folders.clone());
         let mut table = std::mem::replace(&mut self.known.table, empty);
         let loaded = tokio::task::spawn_blocking(move || {
-            let new = table.load(&names);
+            let new = read(&mut table);
             (table, new)
         });
         match loaded.await {
             Ok((table, new)) => {
-                self.feed.moved = true;
+                self.feed.moved |= !new.is_empty();
                 self.known.table = table;
                 self.look_at_each(&new);
                 // One that is over and was loaded once more is forgotten once more.

@@ -67,6 +67,7 @@ impl Manager {
         match order {
             Order::Job(unit, verb, mode, reply) => {
                 self.load(vec![unit.clone()]).await;
+                self.load_missing().await;
                 let _ = reply.send(self.asked(&unit, verb, mode));
             }
             Order::List(files, reply) => {
@@ -243,6 +244,7 @@ impl Manager {
             self.engine.reordered();
             self.watch_all_jobs();
             self.look_at_machine();
+            self.limit_slices();
             let timers: Vec<UnitName> = self
                 .known
                 .live

@@ -11,10 +11,10 @@ use model::signal::Signal;
 use runtime::scopes::{Draft, Scopes};
 use tokio::sync::oneshot;
 use units::job::World;
-use units::name::{UnitName, UnitType, slice_parent};
+use units::name::{UnitName, UnitType};
 use units::time::Span;
-use units::unit::Settings;
 
+use super::slices::chain;
 use super::{Happened, Manager};
 use crate::unit::live::Machine;
 use crate::unit::program::group::resources;
@@ -40,19 +40,6 @@ impl Known {
             wanted: BTreeMap::new(),
         }
     }
-}
-
-/// The slices of a unit, the topmost first: `user.slice`, `user-1000.slice`.
-pub(super) fn slices(settings: &Settings) -> Vec<String> {
-    let given = settings.units("Slice").first().cloned();
-    let mut slice = given.or_else(|| UnitName::parse("system.slice").ok());
-    let mut all = Vec::new();
-    while let Some(one) = slice.filter(|it| it.as_str() != "-.slice") {
-        all.push(one.to_string());
-        slice = slice_parent(&one);
-    }
-    all.reverse();
-    all
 }
 
 impl Manager {
@@ -124,13 +111,10 @@ impl Manager {
         let settings = settings.unwrap_or_default();
         let processes = self.scopes.wanted.remove(unit).unwrap_or_default();
         let groups = self.scopes.groups.clone();
-        let slices = slices(&settings).into_iter().map(|name| {
-            let slice = UnitName::parse(&name).ok();
-            let loaded = slice.and_then(|it| self.known.table.find(&it));
-            let limits = loaded.map(|it| resources(&it.unit.settings));
-            (name, limits.unwrap_or_default())
-        });
-        let slices: Vec<_> = slices.collect();
+        let around = settings.units("Slice").first().cloned();
+        let around = around.or_else(|| UnitName::parse("system.slice").ok());
+        let slices = chain(around).into_iter().map(|it| self.slice(&it));
+        let slices: Vec<_> = slices.map(|it| (it.name, it.resources)).collect();
         let unit = unit.clone();
         self.jobs.spawn(async move {
             let name = unit.to_string();
@@ -248,14 +232,11 @@ impl Manager {
     /// The folder of a slice.
     pub(super) fn group_of_slice(&self, unit: &UnitName) -> Option<PathBuf> {
         let groups = self.scopes.groups.as_ref().ok()?;
-        let mut all = vec![unit.to_string()];
-        let mut above = slice_parent(unit);
-        while let Some(one) = above.filter(|it| it.as_str() != "-.slice") {
-            all.push(one.to_string());
-            above = slice_parent(&one);
-        }
-        let name = all.remove(0);
-        all.reverse();
+        let mut all: Vec<_> = chain(Some(unit.clone()))
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        let name = all.pop()?;
         Some(groups.folder(&all, &name))
     }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is said of units.
 
+use kernel::cgroup::find;
 use model::error::Error;
+use model::status::Object;
 use model::time::Timestamp;
 use model::unit::why::UnitWhy;
-use model::unit::{UnitDetail, UnitStatus};
+use model::unit::{UnitDetail, UnitStatus, UnitTimes};
 use units::depend::{Dependency, triggered};
 use units::files::Files;
 use units::job::Load;
@@ -14,18 +16,19 @@ use super::Manager;
 use crate::unit::disk::{Disk, OWN};
 use crate::unit::live::{Live, Machine, word};
 use crate::unit::rows;
-use crate::unit::runs::Run;
+use crate::unit::runs::{self, Run};
 use crate::unit::steps::service::Process;
 use crate::unit::steps::{Phase, Step};
 use crate::unit::table::Loaded;
 
 /// Which dependencies are shown, and how systemctl calls them.
-const KINDS: [(Dependency, &str); 11] = [
+const KINDS: [(Dependency, &str); 12] = [
     (Dependency::Requires, "Requires"),
     (Dependency::Requisite, "Requisite"),
     (Dependency::Wants, "Wants"),
     (Dependency::BindsTo, "BindsTo"),
     (Dependency::PartOf, "PartOf"),
+    (Dependency::Upholds, "Upholds"),
     (Dependency::Conflicts, "Conflicts"),
     (Dependency::Before, "Before"),
     (Dependency::After, "After"),
@@ -33,9 +36,36 @@ const KINDS: [(Dependency, &str); 11] = [
     (Dependency::OnSuccess, "OnSuccess"),
     (Dependency::Triggers, "Triggers"),
 ];
+/// The same of other units on this one.
+const OF_OTHERS: [(Dependency, &str); 10] = [
+    (Dependency::Requires, "RequiredBy"),
+    (Dependency::Requisite, "RequisiteOf"),
+    (Dependency::Wants, "WantedBy"),
+    (Dependency::BindsTo, "BoundBy"),
+    (Dependency::PartOf, "ConsistsOf"),
+    (Dependency::Upholds, "UpheldBy"),
+    (Dependency::Conflicts, "ConflictedBy"),
+    (Dependency::OnFailure, "OnFailureOf"),
+    (Dependency::OnSuccess, "OnSuccessOf"),
+    (Dependency::Triggers, "TriggeredBy"),
+];
 
 /// So many processes of a unit that is down are named.
 const LEFT: usize = 16;
+
+/// The first main process of a service's last activation.
+fn first_main(unit: &UnitName, live: &Live) -> Option<Run> {
+    let is_begun = unit.kind() == UnitType::Service && live.activation > 0;
+    is_begun.then(|| Run {
+        unit: unit.clone(),
+        activation: live.activation,
+        step: Step {
+            phase: Phase::Start,
+            index: 0,
+            round: 0,
+        },
+    })
+}
 
 impl Manager {
     /// The units that are loaded, by name; with `files` all that a folder has, too.
@@ -118,7 +148,7 @@ impl Manager {
             fragment: unit.fragment.clone().unwrap_or_default(),
             dropins: unit.dropins.clone(),
             findings: loaded.findings.iter().map(ToString::to_string).collect(),
-            triggers: triggered(unit).map_or_else(String::new, |it| it.to_string()),
+            triggers: triggered(unit).map_or_else(String::new, |it| self.id(&it).to_string()),
             ..UnitStatus::default()
         }
     }
@@ -136,20 +166,8 @@ impl Manager {
             (true, Some(said)) if live.activity().is_up() => said.clone(),
             _ => live.words.clone(),
         };
-        if id.kind() == UnitType::Service && live.activation > 0 {
-            let run = Run {
-                unit: id.clone(),
-                activation: live.activation,
-                step: Step {
-                    phase: Phase::Start,
-                    index: 0,
-                    round: 0,
-                },
-            };
-            status.path = run
-                .path()
-                .map_or_else(|_| String::new(), |it| it.to_string());
-        }
+        let path = first_main(id, live).and_then(|run| run.path().ok());
+        status.path = path.map_or_else(String::new, |it| it.to_string());
         match &live.machine {
             Machine::Service(state) => {
                 status.restarts = state.restarts;
@@ -220,22 +238,15 @@ impl Manager {
             };
             paths.into_iter().map(text).collect()
         });
-        let names = |kind| {
-            let units = self.known.on(&id, kind);
-            let names: Vec<String> = units.iter().map(ToString::to_string).collect();
-            names
-        };
-        let dependencies = KINDS.iter().map(|(kind, word)| (*word, names(*kind)));
         let settings = unit
             .settings
             .iter()
             .map(|(field, setting)| (field.to_owned(), format!("{:?}", setting.value)));
         let mut status = self.status(&id);
-        let up = self
-            .known
-            .live
-            .get(&id)
-            .is_some_and(|it| it.activity().is_up());
+        let live = self.known.live.get(&id);
+        let up = live.is_some_and(|it| it.activity().is_up());
+        let control = self.live_runs(&id).1;
+        let control = control.and_then(|run| self.runs.seen(&run));
         if !up && id.kind() == UnitType::Service {
             let left = self.left(&id);
             if !left.is_empty() {
@@ -249,10 +260,46 @@ impl Manager {
             why: UnitWhy::new(&status, &waits_for),
             status,
             files: read.await.unwrap_or_default(),
-            dependencies: dependencies
-                .filter(|(_, units)| !units.is_empty())
-                .collect(),
+            dependencies: self.dependencies(&id),
             settings: settings.collect(),
+            control_group: self
+                .group_of(&id)
+                .and_then(|folder| find::group_of_path(&folder).ok()),
+            times: self.times(&id),
+            invocation: live.map_or_else(String::new, |it| it.invocation.clone()),
+            control_pid: control.as_deref().and_then(runs::pid),
         })
+    }
+
+    /// On which units it depends, and which on it.
+    fn dependencies(&self, id: &UnitName) -> Vec<(&'static str, Vec<String>)> {
+        let names = |units: Vec<UnitName>| units.iter().map(ToString::to_string).collect();
+        let own = KINDS.iter();
+        let own = own.map(|(kind, word)| (*word, names(self.known.on(id, *kind))));
+        let others = OF_OTHERS.iter();
+        let others = others.map(|(kind, word)| (*word, names(self.known.of_others(id, *kind))));
+        let all = own.chain(others);
+        all.filter(|(_, units): &(_, Vec<String>)| !units.is_empty())
+            .collect()
+    }
+
+    fn times(&self, id: &UnitName) -> UnitTimes {
+        let Some(live) = self.known.live.get(id) else {
+            return UnitTimes::default();
+        };
+        let now = self.now();
+        let real = |boot: u64| now.real.saturating_sub(now.boot.saturating_sub(boot));
+        let main = first_main(id, live).and_then(|run| self.runs.seen(&run));
+        let main = match main.as_deref() {
+            Some(Object::Executable(executable)) => Some(executable),
+            _ => None,
+        };
+        UnitTimes {
+            changed: Some(live.changed).filter(|at| *at > 0).map(Timestamp),
+            begun: live.begun.map(real).map(Timestamp),
+            left: live.left.map(|(real, _)| Timestamp(real)),
+            main_begun: main.and_then(|it| it.started),
+            main_ended: main.and_then(|it| it.exit?.finished),
+        }
     }
 }

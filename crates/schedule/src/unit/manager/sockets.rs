@@ -138,6 +138,7 @@ impl Manager {
         let told = Told {
             invocation: super::acts::invocation(),
             shared: self.shared_by(unit),
+            slices: self.slices_of(&files),
             ..Told::default()
         };
         let job = self.jobs.spawn(async move {

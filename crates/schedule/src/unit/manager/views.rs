@@ -105,6 +105,7 @@ impl Manager {
             begun: live.begun,
             active: live.active.map(|(_, boot)| boot),
             inactive: live.inactive.map(|(_, boot)| boot),
+            left: live.left.map(|(_, boot)| boot),
             changed: live.changed,
             control_pid: control.and_then(|object| runs::pid(&object)),
             ended,
@@ -116,10 +117,14 @@ impl Manager {
         })
     }
 
-    fn group_of(&self, unit: &UnitName) -> Option<std::path::PathBuf> {
+    /// The folder of the group that a unit's processes are in.
+    pub(super) fn group_of(&self, unit: &UnitName) -> Option<std::path::PathBuf> {
         match unit.kind() {
             UnitType::Scope => self.group_of_scope(unit),
-            UnitType::Slice => self.group_of_slice(unit).filter(|it| it.exists()),
+            UnitType::Slice => {
+                let of_scopes = self.group_of_slice(unit).filter(|it| it.exists());
+                of_scopes.or_else(|| self.group_of_units_slice(unit))
+            }
             _ => {
                 self.runs.living(unit)?;
                 let path = cell_of(unit).ok()?;

@@ -10,7 +10,7 @@ use model::executable::{Draft, ExecutableSpec, MAX_STOP_GRACE};
 use model::launch::{Ending, KillMode, MainProcess};
 use model::rlimit::Rlimit;
 use model::seccomp::{Profile, Seccomp};
-use runtime::{Descriptor, Extras, Terminal};
+use runtime::{Descriptor, Extras, Slice, Terminal};
 use units::exec::{Command, Privileges, expand};
 use units::service::{Service, Type, delegates};
 use units::unit::{Settings, Unit};
@@ -72,6 +72,8 @@ pub(crate) struct Told {
     pub(crate) dynamic: Realized,
     /// Where a mount is made at first, if not at its own place.
     pub(crate) stage: Option<PathBuf>,
+    /// What its cell is to be in.
+    pub(crate) slices: Vec<Slice>,
 }
 
 /// A command that can be begun.

@@ -85,7 +85,7 @@ async fn run_one(
 ) -> (Outcome, String) {
     let (files, rules, step) = (files.clone(), service.clone(), run.step);
     let told = told.clone();
-    let own = files.clone();
+    let (own, slices) = (files.clone(), told.slices.clone());
     let prepared = tokio::task::spawn_blocking(move || {
         program::prepare(&files, &rules, step, &told)?.into_parts()
     });
@@ -94,7 +94,10 @@ async fn run_one(
         Ok(Err(failure)) => return (Outcome::ExitCode, failure.words),
         Err(error) => return (Outcome::Failure, error.to_string()),
     };
-    match runs.begin(run, spec, &own.settings, extras, None).await {
+    match runs
+        .begin(run, spec, (&own.settings, slices), extras, None)
+        .await
+    {
         Ok(object) => {
             let end = runs.end_of(&object).await;
             (end.outcome(service), format!("it ended with {end:?}"))

@@ -127,6 +127,18 @@ impl Table {
         self.load_as(wanted, None)
     }
 
+    /// The folders, as they were when they were listed last.
+    pub(crate) fn listed(&self) -> Arc<Catalog> {
+        self.catalog.clone()
+    }
+
+    /// Lists the folders again, and loads what was asked for in vain before; those that are new.
+    pub(crate) fn look_for_missing(&mut self) -> Vec<UnitName> {
+        self.catalog = Arc::new(catalog(&self.folders));
+        let missing: Vec<UnitName> = std::mem::take(&mut self.missing).into_iter().collect();
+        self.load_as(&missing, None)
+    }
+
     /// Reads the folders anew and loads units; of those that an earlier table has what hasn't
     /// changed since is taken from there.
     pub(crate) fn read_again(old: &Table, wanted: &[UnitName]) -> Table {
