@@ -57,7 +57,7 @@ async fn what_nobody_needs_stops_and_what_is_upheld_comes_back() {
 }
 
 #[tokio::test]
-async fn what_is_upheld_and_fails_at_once_is_left_after_a_while() {
+async fn what_is_upheld_and_fails_at_once_is_left_for_a_while() {
     let Some(machine) = Machine::start() else {
         return;
     };
@@ -73,6 +73,11 @@ async fn what_is_upheld_and_fails_at_once_is_left_after_a_while() {
     });
     let left = left.await;
     assert!((16..=18).contains(&left.activation), "{left:#?}");
+    // After that it is tried again.
+    let again = until(&administrator, "broken", "tried again", |it| {
+        it.activation > left.activation + 1
+    });
+    again.await;
     machine.node.stop();
 }
 

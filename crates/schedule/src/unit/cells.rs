@@ -176,6 +176,30 @@ impl Runs {
             .map(|_| true)
     }
 
+    /// Gives the cell of a unit that runs these limits.
+    pub(super) async fn limit(&self, unit: &UnitName, resources: &Resources) -> Result<(), Error> {
+        match self.living(unit) {
+            Some(cell) => there(self.limited(&cell, resources).await.map(drop)),
+            None => Ok(()),
+        }
+    }
+
+    /// Holds what is in the cell of a unit, or lets it go on.
+    pub(super) async fn hold_cell(&self, cell: &Object, frozen: bool) -> Result<(), Error> {
+        let action = match frozen {
+            true => "runtime.FreezeCell",
+            false => "runtime.ThawCell",
+        };
+        let effects = vec![Effect::below(action, &cell.meta().path)];
+        let permit = self.identity.node_permit(effects).map_err(Error::from)?;
+        let target = target(cell);
+        let held = match frozen {
+            true => self.runtime.freeze_cell(permit, &target).await,
+            false => self.runtime.thaw_cell(permit, &target).await,
+        };
+        held.map(drop)
+    }
+
     /// Ends the cell of a unit with what is in it, where nothing lives in it. What lives there
     /// stays, as `KillMode=` wants it.
     pub(crate) async fn let_go(&self, unit: &UnitName, activation: u64) -> Result<(), Error> {

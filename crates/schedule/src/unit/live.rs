@@ -89,6 +89,9 @@ pub(crate) struct Live {
     /// The unit whose end has asked for it last (`$MONITOR_UNIT`).
     #[serde(default)]
     pub(crate) monitored: Option<String>,
+    /// What a timer or path unit that has started it tells it (`$TRIGGER_UNIT` and the like).
+    #[serde(default)]
+    pub(crate) trigger: Vec<(String, String)>,
     /// Of an automount: the last number under which a process has waited, and whether it does.
     #[serde(default)]
     pub(crate) token: Option<(u32, bool)>,
@@ -123,6 +126,7 @@ impl Live {
             invocation: String::new(),
             said: None,
             monitored: None,
+            trigger: Vec::new(),
             token: None,
         }
     }

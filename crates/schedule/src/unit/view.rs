@@ -49,8 +49,14 @@ pub struct View {
     pub said: String,
     /// `$INVOCATION_ID`, in hexadecimal digits.
     pub invocation: String,
+    /// What the timer or path unit that has started it tells it.
+    pub trigger: Vec<(String, String)>,
     /// The folder of its group.
     pub group: Option<PathBuf>,
+    /// Its processes are held.
+    pub is_held: bool,
+    /// The kinds of folders that it has: `state`, `cache` and so on.
+    pub folders: Vec<String>,
     /// It was made by a call.
     pub is_transient: bool,
 }

@@ -534,15 +534,43 @@ impl Manager {
         self.start_triggered(unit, &format!("{unit} elapsed"));
     }
 
+    /// Starts what a timer or path unit is for, and has it told of that (systemd.exec(5),
+    /// `$TRIGGER_UNIT`), unless it is up already.
+    pub(super) fn trigger(
+        &mut self,
+        unit: UnitName,
+        by: &UnitName,
+        told: &[(&str, String)],
+        why: String,
+    ) {
+        let id = self.id(&unit);
+        if !self.known.activity(&id).is_up() {
+            let told = told.iter().cloned();
+            let all = [("TRIGGER_UNIT", by.to_string())].into_iter().chain(told);
+            self.known.live_mut(&id).trigger =
+                all.map(|(name, value)| (name.to_owned(), value)).collect();
+        }
+        self.wanted.push(super::jobs::Wanted {
+            unit,
+            kind: JobType::Start,
+            mode: Default::default(),
+            why,
+        });
+    }
+
     /// Starts what an elapsed timer is for, and plans its next time.
     pub(super) fn start_triggered(&mut self, unit: &UnitName, why: &str) {
+        let (real, boot) = match self.known.live.get(unit).map(|it| &it.machine) {
+            Some(Machine::Timer(state)) => (state.last, state.last_boot),
+            _ => (None, None),
+        };
+        let micros = |ns: Option<u64>| (ns.unwrap_or(0) / 1_000).to_string();
+        let told = [
+            ("TRIGGER_TIMER_REALTIME_USEC", micros(real)),
+            ("TRIGGER_TIMER_MONOTONIC_USEC", micros(boot)),
+        ];
         for other in self.known.on(unit, Dependency::Triggers) {
-            self.wanted.push(super::jobs::Wanted {
-                unit: other,
-                kind: JobType::Start,
-                mode: Default::default(),
-                why: why.to_owned(),
-            });
+            self.trigger(other, unit, &told, why.to_owned());
         }
         self.plan_timer(unit);
     }

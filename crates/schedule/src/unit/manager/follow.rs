@@ -26,6 +26,8 @@ const INTERVAL: Span = Span::from_secs(10);
 pub(super) struct Followed {
     /// A unit or a job is another than when it was looked last.
     pub(super) moved: bool,
+    /// When is looked again at what followed too often: `CLOCK_BOOTTIME`.
+    again: Option<u64>,
     /// When jobs of a unit followed: `CLOCK_BOOTTIME`.
     times: BTreeMap<UnitName, Vec<u64>>,
     /// The jobs that are there, by unit.
@@ -67,9 +69,10 @@ impl Manager {
         for (unit, kind, why) in wanted {
             let times = self.followed.times.entry(unit.clone()).or_default();
             if !limit::take(times, now, INTERVAL, BURST) {
-                tracing::warn!(%unit, job = %kind, why, "it followed too often; it is left as it is");
+                tracing::warn!(%unit, job = %kind, why, "it followed too often; it is left for a while");
                 let words = format!("{why}: that came {BURST} times within {INTERVAL}");
                 self.known.live_mut(&unit).words = words;
+                self.followed.again = nanos(INTERVAL).map(|it| now.saturating_add(it));
                 continue;
             }
             self.wanted.push(Wanted {
@@ -123,18 +126,19 @@ impl Manager {
         [whole, at_work].into_iter().flatten().min()
     }
 
-    /// When the next job takes too long.
+    /// When the next job takes too long, or what followed too often is looked at again.
     pub(super) fn next_job_deadline(&self) -> Option<u64> {
-        self.followed
-            .jobs
-            .values()
-            .filter_map(|it| it.deadline)
-            .min()
+        let jobs = self.followed.jobs.values();
+        let jobs = jobs.filter_map(|it| it.deadline);
+        jobs.chain(self.followed.again).min()
     }
 
     /// Gives up jobs that have taken too long. Their units stay as they are.
     pub(super) fn expire_jobs(&mut self) {
         let now = self.now().boot;
+        if self.followed.again.take_if(|at| *at <= now).is_some() {
+            self.followed.moved = true;
+        }
         let jobs = self.followed.jobs.iter();
         let late = jobs.filter(|(_, it)| it.deadline.is_some_and(|at| at <= now));
         let late: Vec<UnitName> = late.map(|(unit, _)| unit.clone()).collect();

@@ -157,7 +157,7 @@ impl Manager {
             invocation: live.invocation.clone(),
             notify: socket,
             watchdog: every.filter(|_| role == Role::Main),
-            monitored: self.monitored(unit),
+            monitored: [self.monitored(unit), live.trigger.clone()].concat(),
             shared: std::path::PathBuf::new(),
             dynamic: Default::default(),
             stage: None,

@@ -220,6 +220,7 @@ impl Manager {
             self.engine.set_aside(unit);
             return false;
         }
+        self.thaw_for_job(unit);
         let (action, ended) = self.engine.begin(unit, &self.known);
         self.tell(ended);
         match action {
@@ -420,6 +421,7 @@ impl Manager {
         }
         if !now.is_up() && before.is_up() {
             live.inactive = Some(at);
+            live.trigger.clear();
         }
     }
 

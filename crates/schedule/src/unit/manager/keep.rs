@@ -376,6 +376,7 @@ fn afresh(live: Live) -> Live {
         main_pid: None,
         said: None,
         monitored: None,
+        trigger: Vec::new(),
         token: None,
         ..live
     }

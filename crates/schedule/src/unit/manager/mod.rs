@@ -16,6 +16,7 @@ mod ends;
 mod files;
 mod follow;
 mod hear;
+mod hold;
 mod jobs;
 mod keep;
 mod machine;

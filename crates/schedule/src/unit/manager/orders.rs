@@ -33,6 +33,10 @@ pub(crate) enum Order {
     Get(UnitName, Reply<UnitDetail>),
     /// A signal to what a service runs.
     Kill(UnitName, Signal, Whom, Reply<()>),
+    /// Hold the processes of a unit, or let them go on.
+    Hold(UnitName, bool, Reply<()>),
+    /// Remove folders of these kinds of a unit that is down.
+    Clean(UnitName, Vec<String>, Reply<()>),
     /// Forget failures, of these units or of all.
     ResetFailed(Vec<UnitName>, Reply<()>),
     /// Links of units; `true`: until the next reboot.
@@ -68,6 +72,7 @@ impl Manager {
             Order::Job(unit, verb, mode, reply) => {
                 self.load(vec![unit.clone()]).await;
                 self.load_missing().await;
+                self.forget_trigger(&unit);
                 let _ = reply.send(self.asked(&unit, verb, mode));
             }
             Order::List(files, reply) => {
@@ -85,6 +90,11 @@ impl Manager {
                     reply,
                 };
                 self.signal(&unit, asked);
+            }
+            Order::Hold(unit, frozen, reply) => self.hold(&unit, frozen, reply),
+            Order::Clean(unit, what, reply) => {
+                self.load(vec![unit.clone()]).await;
+                self.clean(&unit, what, reply);
             }
             Order::ResetFailed(units, reply) => {
                 let _ = reply.send(self.reset(units));
@@ -215,6 +225,16 @@ impl Manager {
         Ok(())
     }
 
+    /// A user starts it: nothing has triggered it.
+    fn forget_trigger(&mut self, unit: &UnitName) {
+        let id = self.id(unit);
+        if !self.known.activity(&id).is_up()
+            && let Some(live) = self.known.live.get_mut(&id)
+        {
+            live.trigger.clear();
+        }
+    }
+
     /// Reads all files again. What is loaded and has a state stays loaded.
     pub(super) async fn reread(&mut self) {
         let names: Vec<UnitName> = self
@@ -245,6 +265,7 @@ impl Manager {
             self.watch_all_jobs();
             self.look_at_machine();
             self.limit_slices();
+            self.limit_units();
             let timers: Vec<UnitName> = self
                 .known
                 .live

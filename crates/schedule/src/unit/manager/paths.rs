@@ -2,10 +2,9 @@
 //! Path units in the manager: they wait, start their unit, and wait again when that has ended.
 
 use units::depend::triggered;
-use units::job::{Activity, JobType, World};
+use units::job::{Activity, World};
 use units::name::UnitName;
 
-use super::jobs::Wanted;
 use super::triggers::Happened;
 use super::{Happened as Event, Manager};
 use crate::unit::live::Machine;
@@ -116,12 +115,8 @@ impl Manager {
         }
         self.set_path(unit, Sub::Running);
         if let Some(other) = triggered(&files) {
-            self.wanted.push(Wanted {
-                unit: other,
-                kind: JobType::Start,
-                mode: Default::default(),
-                why: format!("{unit}: {}", seen.path),
-            });
+            let told = [("TRIGGER_PATH", seen.path.clone())];
+            self.trigger(other, unit, &told, format!("{unit}: {}", seen.path));
         }
     }
 

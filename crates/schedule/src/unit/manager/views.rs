@@ -111,7 +111,10 @@ impl Manager {
             ended,
             said: live.said.clone().unwrap_or_default(),
             invocation: live.invocation.clone(),
+            trigger: live.trigger.clone(),
             group: self.group_of(&id),
+            is_held: self.is_held(&id),
+            folders: crate::unit::program::kinds_of_folders(&loaded.unit),
             is_transient: fragment.contains("/transient/"),
             id,
         })

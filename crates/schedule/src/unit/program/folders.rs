@@ -16,8 +16,7 @@ use rustix::fs::{
     openat, readlinkat, renameat, statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
-use units::service::Service;
-use units::unit::{Settings, Unit};
+use units::unit::Settings;
 use units::value::{Bind, Value};
 
 use super::account::Account;
@@ -26,7 +25,7 @@ use crate::unit::sandbox::Folder;
 
 /// The folders that systemd makes for units: the directive, where, the variable, and with which
 /// status a command ends where they can't be made.
-const FOLDERS: [(&str, &str, &str, u8); 5] = [
+pub(super) const FOLDERS: [(&str, &str, &str, u8); 5] = [
     ("RuntimeDirectory", "/run", "RUNTIME_DIRECTORY", 233),
     ("StateDirectory", "/var/lib", "STATE_DIRECTORY", 238),
     ("CacheDirectory", "/var/cache", "CACHE_DIRECTORY", 239),
@@ -39,7 +38,7 @@ const FOLDERS: [(&str, &str, &str, u8); 5] = [
     ),
 ];
 /// The folder beside those of others in which those of dynamic users are.
-const PRIVATE: &str = "private";
+pub(super) const PRIVATE: &str = "private";
 /// Folders in folders, when a tree gets another owner.
 const DEEPEST: usize = 256;
 
@@ -186,7 +185,7 @@ fn kind_of(path: &Path) -> io::Result<Option<FileType>> {
 }
 
 /// Whether a link is at a path that leads to another one.
-fn leads_to(path: &Path, target: &Path) -> io::Result<bool> {
+pub(super) fn leads_to(path: &Path, target: &Path) -> io::Result<bool> {
     if kind_of(path)? != Some(FileType::Symlink) {
         return Ok(false);
     }
@@ -335,38 +334,6 @@ pub(crate) fn owner_of_private(settings: &Settings) -> Option<u32> {
         Some(fstat(&folder).ok()?.st_uid)
     };
     FOLDERS.iter().find_map(of)
-}
-
-/// Removes what is a service's alone while it runs: its PID file, which would name a process of
-/// another service one day.
-pub(crate) fn clear_pid_file(service: &Service) {
-    if let Some(path) = &service.pid_file
-        && let Err(error) = std::fs::remove_file(path)
-        && error.kind() != io::ErrorKind::NotFound
-    {
-        tracing::warn!(path, %error, "a PID file stays");
-    }
-}
-
-/// Removes the folders below /run of a unit that is down.
-pub(crate) fn clear(unit: &Unit) {
-    let Some(Value::Binds(folders)) = unit.settings.get("RuntimeDirectory") else {
-        return;
-    };
-    for folder in folders {
-        let plain = Path::new("/run").join(&folder.source);
-        let private = Path::new("/run").join(PRIVATE).join(&folder.source);
-        let removed = match leads_to(&plain, &private) {
-            Ok(true) => std::fs::remove_file(&plain).and(std::fs::remove_dir_all(&private)),
-            _ => std::fs::remove_dir_all(&plain),
-        };
-        if let Err(error) = removed
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            let path = plain.display();
-            tracing::warn!(unit = %unit.id, %path, %error, "a folder of a unit stays");
-        }
-    }
 }
 
 /// Whether its folders below /run outlive it (`RuntimeDirectoryPreserve=`).

@@ -25,6 +25,7 @@ use super::steps::{End, Outcome, Phase, Step};
 use account::Account;
 
 mod account;
+mod clear;
 mod environment;
 mod folders;
 pub(crate) mod group;
@@ -32,7 +33,8 @@ mod scheduling;
 mod streams;
 mod terminal;
 
-pub(crate) use folders::{clear, clear_pid_file, keeps_folders, owner_of_private};
+pub(crate) use clear::{clean, clear, clear_pid_file, kinds as kinds_of_folders};
+pub(crate) use folders::{keeps_folders, owner_of_private};
 pub(crate) use group::resources;
 pub(crate) use scheduling::is_native;
 pub(crate) use streams::is_known as is_known_stream;
@@ -66,7 +68,8 @@ pub(crate) struct Told {
     pub(crate) notify: Option<String>,
     /// How often the main process is to say that it lives, in microseconds.
     pub(crate) watchdog: Option<u64>,
-    /// Of the unit whose end has started this one (`$MONITOR_…`).
+    /// Of the unit whose end has started this one (`$MONITOR_…`), and of what has triggered it
+    /// (`$TRIGGER_…`).
     pub(crate) monitored: Vec<(String, String)>,
     /// The user that it has for itself (`DynamicUser=`).
     pub(crate) dynamic: Realized,

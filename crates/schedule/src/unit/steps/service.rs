@@ -362,6 +362,11 @@ impl Turn<'_> {
             {
                 self.started();
             }
+            // As systemd's `service_sigchld_event()`: what it was to do is done, name or none.
+            (Sub::Start, Type::Dbus, Outcome::Success) => {
+                self.put(outcome);
+                self.up();
+            }
             // It ended before it said that it is ready.
             (Sub::Start, _, Outcome::Success) => self.fail(Outcome::Protocol),
             (Sub::Start, _, outcome) => self.fail(outcome),

@@ -831,7 +831,7 @@ fn a_service_of_the_bus_has_started_with_its_name_and_is_over_without_it() {
     story.begins(Phase::Start);
     story.happens(Event::Named(false));
     story.ends(Phase::Start, 0);
-    assert_eq!(story.is(), ("stop-sigterm", "protocol"));
+    assert_eq!(story.is(), ("stop-sigterm", "success"));
     // Other types don't mind.
     let mut other = Story::of("Type=simple\nBusName=org.x.y\nExecStart=/bin/x");
     other.happens(Event::Start);
