@@ -30,6 +30,8 @@ pub(crate) struct Failure {
     pub(crate) status: u8,
     message: String,
     hint: Option<String>,
+    /// The program whose name we answer to may do it, where that is there.
+    for_original: bool,
 }
 
 impl Failure {
@@ -39,7 +41,19 @@ impl Failure {
             status: FAILED,
             message: message.into(),
             hint: None,
+            for_original: false,
         }
+    }
+
+    /// The failure, which the program whose name we answer to may not have.
+    pub(crate) fn or_by_original(mut self) -> Self {
+        self.for_original = true;
+        self
+    }
+
+    /// Whether that program is to be asked.
+    pub(crate) fn is_for_original(&self) -> bool {
+        self.for_original
     }
 
     /// Wrong usage, in words that name the flag.
@@ -102,6 +116,7 @@ impl From<client::Error> for Failure {
             status: FAILED,
             message: error.to_string(),
             hint: error.hint(),
+            for_original: false,
         }
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `systemd-analyze`: what of it needs no manager. Unit files are `aurae schedule verify`'s and
+//! `systemd-analyze`: what of it needs no manager; the rest is the original's, by the bus. Unit files are `aurae schedule verify`'s and
 //! `security`'s; calendars and spans are crate `units`'.
 
 use std::ffi::OsString;
@@ -9,7 +9,7 @@ use units::calendar::Calendar;
 use units::calendar::zones::FileZones;
 use units::time::span::Span;
 
-use super::{refused, time};
+use super::{left, refused, time};
 use crate::args::{Args, Command};
 use crate::cmd;
 use crate::cmd::units::Machine;
@@ -24,14 +24,14 @@ pub(super) fn run(words: &[OsString]) -> Result<u8, Failure> {
         .filter(|it| !matches!(it.as_str(), "--no-pager" | "--system"))
         .collect();
     let Some((verb, rest)) = texts.split_first() else {
-        return Err(refused("systemd-analyze time"));
+        return Err(left("systemd-analyze time"));
     };
     match verb.as_str() {
         "verify" | "security" => of_units(verb, rest),
         "calendar" => calendar(rest),
         "timespan" => timespan(rest),
         "timestamp" => timestamp(rest),
-        other => Err(refused(&format!("systemd-analyze {other}"))),
+        other => Err(left(&format!("systemd-analyze {other}"))),
     }
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The commands that are called by systemd's names: `aurae`, executed as `systemctl`, `journalctl`,
 //! `shutdown` and so on, does what systemd 252's manual pages say of these, by the API of the node
-//! of this machine. Where another PID 1 runs the machine, the original is executed instead.
+//! of this machine. Where another PID 1 runs the machine, the original is executed instead; so it is
+//! for what we don't do and it does by `org.freedesktop.systemd1`, which the node serves.
 //!
 //! It decides nothing about units: the node does. It isn't `aurae unit`, whose words and flags are
 //! ours.
@@ -19,6 +20,8 @@ mod words;
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
+
+use clap::error::ErrorKind;
 
 use crate::failure::{FAILED, Failure};
 use crate::output::{note, print_line};
@@ -80,6 +83,13 @@ pub(crate) fn main(name: Name, words: Vec<OsString>) -> u8 {
     };
     match done {
         Ok(status) => status,
+        // Refusals come before anything is done.
+        Err(failure) if failure.is_for_original() && apart::has_original(name) => {
+            let failed = apart::original(name, &words).err();
+            let failure = failed.unwrap_or(failure);
+            failure.report_plainly();
+            failure.status
+        }
         Err(failure) => {
             failure.report_plainly();
             failure.status
@@ -116,7 +126,11 @@ fn parse<T: clap::Parser>(words: &[OsString]) -> Result<T, Failure> {
         if problem.use_stderr() {
             let text = problem.to_string();
             let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
-            return Failure::new(text);
+            let failure = Failure::new(text);
+            return match problem.kind() {
+                ErrorKind::UnknownArgument => failure.or_by_original(),
+                _ => failure,
+            };
         }
         // Help. A reader that has gone away is no failure.
         let _ = problem.print();
@@ -127,6 +141,11 @@ fn parse<T: clap::Parser>(words: &[OsString]) -> Result<T, Failure> {
 /// Refuses what there is not, by its name.
 fn refused(what: &str) -> Failure {
     Failure::new(format!("{what} isn't done by Aurae.")).with_status(FAILED)
+}
+
+/// The same, but that the original does it by the bus, where that is there.
+fn left(what: &str) -> Failure {
+    refused(what).or_by_original()
 }
 
 /// A hint for a person that goes to standard error, unless it is quiet.

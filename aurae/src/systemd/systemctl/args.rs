@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use crate::failure::Failure;
-use crate::systemd::refused;
+use crate::systemd::{left, refused};
 
 /// Query or send control commands to the unit manager of this node
 #[derive(Clone, Debug, clap::Parser)]
@@ -111,8 +111,11 @@ pub(super) struct Options {
     #[arg(long)]
     pub(super) no_reload: bool,
     /// No header and no count
-    #[arg(long, visible_alias = "legend")]
+    #[arg(long)]
     pub(super) no_legend: bool,
+    /// Whether there are a header and a count
+    #[arg(long, value_name = "BOOL")]
+    pub(super) legend: Option<String>,
     /// No pager: there is none
     #[arg(long)]
     pub(super) no_pager: bool,
@@ -158,23 +161,32 @@ pub(super) struct Options {
     /// A message to users: none is sent
     #[arg(long, value_name = "MESSAGE")]
     pub(super) message: Option<String>,
+    /// Say what would be done: the machine goes on
+    #[arg(long)]
+    pub(super) dry_run: bool,
     /// The verb, and its words
     #[arg(value_name = "COMMAND", allow_hyphen_values = false)]
     pub(super) words: Vec<String>,
 }
 
 impl Options {
-    /// Refuses by name what would be for another manager.
+    /// Refuses by name what would be for another manager, and leaves lists of words to the original.
     pub(super) fn check(&self) -> Result<(), Failure> {
+        let is_help = |words: &[String]| words.iter().any(|it| it == "help");
+        if is_help(&self.kinds) || is_help(&self.states) || self.signal == "help" {
+            return Err(left("A list of types, states or signals"));
+        }
         let asked = [
             (self.user, "--user: a manager of a user's units"),
             (
                 self.global && self.root.is_none(),
                 "--global without --root: units of users",
             ),
-            (self.host.is_some(), "--host"),
             (self.machine.is_some(), "--machine"),
         ];
+        if self.host.is_some() {
+            return Err(left("--host"));
+        }
         match asked.iter().find(|(asked, _)| *asked) {
             Some((_, what)) => Err(refused(what)),
             None => Ok(()),
@@ -195,6 +207,13 @@ impl Options {
     pub(super) fn shown(&self) -> Vec<&str> {
         let both = self.properties.iter().chain(&self.values_of);
         both.map(String::as_str).collect()
+    }
+
+    /// Whether lists have a header and a count.
+    pub(super) fn has_legend(&self) -> bool {
+        let no = ["no", "false", "off", "0", "n", "f"];
+        let said = self.legend.as_deref();
+        !self.no_legend && !said.is_some_and(|it| no.contains(&it))
     }
 
     pub(super) fn only_values(&self) -> bool {

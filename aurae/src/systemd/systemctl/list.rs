@@ -93,8 +93,8 @@ pub(super) async fn units(node: &Node, options: &Options, words: &[String]) -> R
         let marked = unit.active == "failed" || !matches!(unit.load.as_str(), "loaded" | "masked");
         list.push(marked.then_some("●"), row);
     }
-    print(&list.render(!options.no_legend, !options.plain))?;
-    if options.no_legend {
+    print(&list.render(options.has_legend(), !options.plain))?;
+    if !options.has_legend() {
         return Ok(0);
     }
     if list.len() > 0 {
@@ -158,8 +158,8 @@ pub(super) async fn files(node: &Node, options: &Options, words: &[String]) -> R
         let row = [unit.name.as_str(), &unit.file_state, preset(unit)].map(str::to_owned);
         list.push(None, row.to_vec());
     }
-    print(&list.render(!options.no_legend, false))?;
-    if !options.no_legend {
+    print(&list.render(options.has_legend(), false))?;
+    if options.has_legend() {
         print_line(&format!("\n{} unit files listed.", list.len()))?;
     }
     Ok(0)
@@ -220,8 +220,8 @@ pub(super) async fn timers(
 }
 
 fn counted(list: &Columns, options: &Options, noun: &str) -> Result<u8, Failure> {
-    print(&list.render(!options.no_legend, false))?;
-    if !options.no_legend {
+    print(&list.render(options.has_legend(), false))?;
+    if options.has_legend() {
         if list.len() > 0 {
             print_line("")?;
         }
@@ -304,8 +304,8 @@ pub(super) async fn jobs(node: &Node, options: &Options, words: &[String]) -> Re
         let row = [id.as_str(), &unit.name, &unit.job_kind, state(unit)].map(str::to_owned);
         list.push(None, row.to_vec());
     }
-    print(&list.render(!options.no_legend, false))?;
-    if !options.no_legend {
+    print(&list.render(options.has_legend(), false))?;
+    if options.has_legend() {
         print_line(&format!("\n{} jobs listed.", list.len()))?;
     }
     Ok(0)

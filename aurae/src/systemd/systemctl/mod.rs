@@ -14,7 +14,7 @@ mod status;
 use std::ffi::OsString;
 
 use super::node::Node;
-use super::{parse, power, refused};
+use super::{Name, apart, left, parse, power, refused};
 use crate::failure::Failure;
 use crate::output::{print, print_line};
 use args::Options;
@@ -30,6 +30,9 @@ pub(super) async fn run(words: &[OsString]) -> Result<u8, Failure> {
     };
     if let Some(done) = files::offline(&options, verb, &rest) {
         return done;
+    }
+    if options.dry_run {
+        return dry(verb);
     }
     if let Some(refusal) = never(verb) {
         return Err(refusal);
@@ -68,11 +71,18 @@ pub(super) async fn run(words: &[OsString]) -> Result<u8, Failure> {
         // There is nothing to execute again: the daemon is changed by its own package.
         "daemon-reexec" => jobs::daemon_reload(&node).await,
         "halt" | "poweroff" | "reboot" => power::systemctl(&node, verb, options.force).await,
-        other => Err(Failure::new(format!("Unknown command verb {other}."))),
+        "link" | "revert" | "add-wants" | "add-requires" => {
+            by_original(&node, options, verb, words).await
+        }
+        other => {
+            let words = format!("Unknown command verb {other}.");
+            Err(Failure::new(words).or_by_original())
+        }
     }
 }
 
-/// Verbs of systemctl's that are refused, each with the reason.
+/// Verbs of systemctl's that are not done here, each with the reason: the original does them, where
+/// it is there and the node's interface on the bus has what it asks for.
 fn never(verb: &str) -> Option<Failure> {
     let why = match verb {
         "edit" => "edit: write a file into /etc/systemd/system/UNIT.d/, then daemon-reload. It",
@@ -80,35 +90,67 @@ fn never(verb: &str) -> Option<Failure> {
         "set-environment" | "unset-environment" | "import-environment" | "show-environment" => {
             "The environment of the manager: units say Environment=. It"
         }
-        "link" | "revert" | "add-wants" | "add-requires" => {
-            return Some(refused(&format!("{verb}: make the link by hand. It")));
-        }
         "cancel" => "cancel: stop the unit. It",
-        "clean"
-        | "freeze"
-        | "thaw"
-        | "bind"
-        | "mount-image"
-        | "help"
-        | "list-automounts"
-        | "list-machines"
-        | "service-log-level"
-        | "service-log-target"
-        | "log-level"
-        | "log-target"
-        | "service-watchdogs"
-        | "kexec"
+        "clean" | "freeze" | "thaw" | "bind" | "mount-image" | "help" | "list-automounts"
+        | "list-machines" | "service-log-level" | "service-log-target" | "log-level"
+        | "log-target" | "service-watchdogs" => verb,
+        "kexec"
         | "exit"
         | "switch-root"
         | "suspend"
         | "hibernate"
         | "hybrid-sleep"
-        | "suspend-then-hibernate" => {
-            return Some(refused(verb));
-        }
+        | "suspend-then-hibernate" => return Some(refused(verb)),
         _ => return None,
     };
-    Some(refused(why))
+    Some(left(why))
+}
+
+/// Ends of the machine, and targets, that `--dry-run` does nothing for.
+fn dry(verb: &str) -> Result<u8, Failure> {
+    let known = [
+        "halt",
+        "poweroff",
+        "reboot",
+        "default",
+        "rescue",
+        "emergency",
+        "kexec",
+        "exit",
+        "suspend",
+        "hibernate",
+        "hybrid-sleep",
+        "suspend-then-hibernate",
+    ];
+    match known.contains(&verb) {
+        true => Ok(0),
+        false => Err(Failure::new(format!(
+            "--dry-run has no meaning for {verb}."
+        ))),
+    }
+}
+
+/// The original changes links of units without a manager; the node reads them then.
+async fn by_original(
+    node: &Node,
+    options: &Options,
+    verb: &str,
+    words: &[OsString],
+) -> Result<u8, Failure> {
+    let Some(path) = apart::path(Name::Systemctl) else {
+        return Err(refused(&format!("{verb}: make the link by hand. It")));
+    };
+    let mut original = std::process::Command::new(&path);
+    original
+        .env("SYSTEMD_OFFLINE", "1")
+        .args(words.iter().skip(1));
+    let ended = original.status();
+    let ended = ended.map_err(|problem| Failure::new(format!("{}: {problem}", path.display())))?;
+    match ended.success() {
+        true if options.no_reload => Ok(0),
+        true => jobs::daemon_reload(node).await,
+        false => Ok(crate::failure::FAILED),
+    }
 }
 
 /// Shows the files of units.
@@ -144,5 +186,41 @@ fn plural(count: usize) -> &'static str {
     match count {
         1 => "",
         _ => "s",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the bus has no method for is refused here; the rest is the original's.
+    #[test]
+    fn a_verb_is_refused_or_left_to_the_original() {
+        let by_original = |verb: &str| never(verb).map(|it| it.is_for_original());
+        for verb in ["edit", "cancel", "log-level", "freeze", "show-environment"] {
+            assert_eq!(by_original(verb), Some(true), "{verb}");
+        }
+        assert_eq!(by_original("kexec"), Some(false));
+        assert_eq!(by_original("start"), None);
+        let unknown = parse::<Options>(&["systemctl", "--marked"].map(OsString::from));
+        assert!(unknown.unwrap_err().is_for_original());
+        let wrong = parse::<Options>(&["systemctl", "-n", "many"].map(OsString::from));
+        assert!(!wrong.unwrap_err().is_for_original());
+    }
+
+    #[test]
+    fn a_dry_run_does_nothing() {
+        assert_eq!(dry("poweroff").unwrap(), 0);
+        assert!(dry("start").is_err());
+    }
+
+    #[test]
+    fn a_legend_is_switched_off_by_either_word() {
+        let has = |word: &str| {
+            let words = ["systemctl", word].map(OsString::from);
+            parse::<Options>(&words).unwrap().has_legend()
+        };
+        assert!(has("--legend=yes") && has("--plain"));
+        assert!(!has("--legend=no") && !has("--no-legend"));
     }
 }
