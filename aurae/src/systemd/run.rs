@@ -10,7 +10,7 @@ use api::schedule::v0::{StartTransientUnitRequest, UnitStatus};
 use units::syntax::words::quote;
 
 use super::node::{LONGEST, Node};
-use super::{journalctl, parse, refused, tell, time};
+use super::{journalctl, left, parse, refused, tell, time};
 use crate::failure::{FAILED, Failure};
 use crate::output::printable;
 
@@ -32,7 +32,7 @@ struct Options {
     /// Refused
     #[arg(short = 'M', long)]
     machine: Option<String>,
-    /// Refused: a process of the caller's is no unit
+    /// The original's: a unit of processes that are the caller's
     #[arg(long)]
     scope: bool,
     /// No password is asked for
@@ -125,12 +125,15 @@ struct Options {
     /// At those times
     #[arg(long, value_name = "SPEC")]
     on_calendar: Vec<String>,
-    /// Refused
+    /// When the machine's time zone is changed
     #[arg(long)]
     on_timezone_change: bool,
-    /// Refused
+    /// When the machine's clock is set
     #[arg(long)]
     on_clock_change: bool,
+    /// Whether `${VARIABLE}` in the command is the unit's variable (systemd 254); without it, yes
+    #[arg(long, value_name = "BOOL")]
+    expand_environment: Option<String>,
     /// A setting of the timer
     #[arg(long, value_name = "NAME=VALUE")]
     timer_property: Vec<String>,
@@ -143,31 +146,15 @@ struct Options {
     command: Vec<String>,
 }
 
-/// Settings of `-p` that are in `[Unit]`; all others are the service's.
-const OF_UNITS: [&str; 22] = [
-    "Description",
-    "Documentation",
-    "After",
-    "Before",
-    "Requires",
-    "Requisite",
-    "Wants",
-    "BindsTo",
-    "PartOf",
-    "Conflicts",
-    "OnFailure",
-    "OnSuccess",
-    "CollectMode",
-    "DefaultDependencies",
-    "RequiresMountsFor",
-    "StartLimitIntervalSec",
-    "StartLimitBurst",
-    "StopWhenUnneeded",
-    "RefuseManualStart",
-    "RefuseManualStop",
-    "IgnoreOnIsolate",
-    "JobTimeoutSec",
-];
+impl Options {
+    fn expands(&self) -> bool {
+        let no = ["no", "false", "off", "0", "n", "f"];
+        !self
+            .expand_environment
+            .as_deref()
+            .is_some_and(|it| no.contains(&it))
+    }
+}
 
 pub(super) async fn run(words: &[OsString]) -> Result<u8, Failure> {
     let options: Options = parse(words)?;
@@ -216,24 +203,27 @@ pub(super) async fn run(words: &[OsString]) -> Result<u8, Failure> {
 fn check(options: &Options) -> Result<(), Failure> {
     let asked = [
         (options.user, "--user: a manager of a user's units"),
-        (options.host.is_some(), "--host"),
         (options.machine.is_some(), "--machine"),
-        (
-            options.scope,
-            "--scope: a unit of processes that aren't the manager's",
-        ),
-        (options.slice_inherit, "--slice-inherit"),
         (
             options.pty || options.shell,
             "--pty: `aurae run -it` has a terminal. It",
         ),
-        (!options.path_property.is_empty(), "--path-property"),
-        (!options.socket_property.is_empty(), "--socket-property"),
-        (options.on_timezone_change, "--on-timezone-change"),
-        (options.on_clock_change, "--on-clock-change"),
     ];
     if let Some((_, what)) = asked.iter().find(|(asked, _)| *asked) {
         return Err(refused(what));
+    }
+    let for_original = [
+        (
+            options.scope,
+            "--scope: a unit of processes that aren't the manager's",
+        ),
+        (options.host.is_some(), "--host"),
+        (options.slice_inherit, "--slice-inherit"),
+        (!options.path_property.is_empty(), "--path-property"),
+        (!options.socket_property.is_empty(), "--socket-property"),
+    ];
+    if let Some((_, what)) = for_original.iter().find(|(asked, _)| *asked) {
+        return Err(left(what));
     }
     if options.command.is_empty() {
         return Err(Failure::new("Command line to execute required."));
@@ -284,7 +274,12 @@ fn service(options: &Options) -> Result<String, Failure> {
     }
     for property in &options.properties {
         let (name, value) = pair(property)?;
-        match OF_UNITS.contains(&name) {
+        // `ExecStartEx` is the name of the same property on the bus, with all of its prefixes.
+        let name = match name.strip_suffix("Ex") {
+            Some(stem) if stem.starts_with("Exec") => stem,
+            _ => name,
+        };
+        match units::table::find("Unit", name).is_some() {
             true => line(&mut unit, name, value)?,
             false => line(&mut service, name, value)?,
         }
@@ -314,7 +309,15 @@ fn service(options: &Options) -> Result<String, Failure> {
         };
         line(&mut service, "Environment", &quote(&set.replace('%', "%%")))?;
     }
-    line(&mut service, "ExecStart", &command.join(" "))?;
+    let prefix = match options.expands() {
+        true => "",
+        false => ":",
+    };
+    line(
+        &mut service,
+        "ExecStart",
+        &format!("{prefix}{}", command.join(" ")),
+    )?;
     Ok(format!("[Unit]\n{unit}\n[Service]\n{service}"))
 }
 
@@ -342,9 +345,10 @@ fn command(words: &[String]) -> Result<Vec<String>, Failure> {
     Ok(all.map(|it| argument(it)).collect())
 }
 
-/// A word of the command: nothing in it is a specifier, a variable or a prefix.
+/// A word of the command: nothing in it is a specifier or a prefix. Variables are the unit's, as
+/// on lines of unit files (systemd-run(1), --expand-environment=).
 fn argument(word: &str) -> String {
-    quote(&word.replace('%', "%%").replace('$', "$$"))
+    quote(&word.replace('%', "%%"))
 }
 
 fn working_directory(options: &Options) -> Result<Option<String>, Failure> {
@@ -375,6 +379,14 @@ fn timer(options: &Options) -> Result<Option<String>, Failure> {
     for (name, values) in clocks {
         for value in values {
             line(&mut text, name, value)?;
+        }
+    }
+    for (asked, name) in [
+        (options.on_clock_change, "OnClockChange"),
+        (options.on_timezone_change, "OnTimezoneChange"),
+    ] {
+        if asked {
+            line(&mut text, name, "yes")?;
         }
     }
     if text.is_empty() {
@@ -461,7 +473,27 @@ mod tests {
             text,
             "[Unit]\nDescription=/bin/sh -c echo $HOME 100%%\nCollectMode=inactive-or-failed\n\
              After=a.service\n\n[Service]\nMemoryMax=1M\nUser=www-data\nEnvironment=\"A=b c\"\n\
-             ExecStart=/bin/sh -c \"echo $$HOME 100%%\"\n"
+             ExecStart=/bin/sh -c \"echo $HOME 100%%\"\n"
+        );
+    }
+
+    #[test]
+    fn settings_of_all_units_are_in_their_section() {
+        let text = service(&options(&[
+            "-p",
+            "SuccessAction=reboot",
+            "-p",
+            "AssertCredential=a",
+            "-p",
+            "ExecStopPostEx=:/bin/echo ${A}",
+            "--expand-environment=no",
+            "/bin/echo",
+            "${B}",
+        ]));
+        assert_eq!(
+            text.unwrap(),
+            "[Unit]\nDescription=/bin/echo ${B}\nSuccessAction=reboot\nAssertCredential=a\n\n\
+             [Service]\nExecStopPost=:/bin/echo ${A}\nExecStart=:/bin/echo \"${B}\"\n"
         );
     }
 
@@ -489,6 +521,16 @@ mod tests {
         assert_eq!(
             text,
             "[Timer]\nRemainAfterElapse=no\nOnActiveSec=5min\nOnCalendar=daily\n"
+        );
+        let text = timer(&options(&[
+            "--on-clock-change",
+            "--on-timezone-change",
+            "/bin/true",
+        ]));
+        let text = text.unwrap().unwrap();
+        assert!(
+            text.ends_with("OnClockChange=yes\nOnTimezoneChange=yes\n"),
+            "{text}"
         );
         assert!(timer(&options(&["--timer-property=A=b", "/bin/true"])).is_err());
         assert!(timer(&options(&["/bin/true"])).unwrap().is_none());
