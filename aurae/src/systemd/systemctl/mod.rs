@@ -10,6 +10,7 @@ mod properties;
 mod show;
 mod state;
 mod status;
+mod values;
 
 use std::ffi::OsString;
 

@@ -13,7 +13,7 @@ use units::time::span::Span;
 use crate::systemd::time;
 
 /// Settings that every unit of a type has: systemd.service(5), systemd.kill(5).
-const OF_SERVICES: [(&str, &str); 14] = [
+const OF_SERVICES: [(&str, &str); 17] = [
     ("Type", "simple"),
     ("Restart", "no"),
     ("RestartUSec", "100ms"),
@@ -26,6 +26,9 @@ const OF_SERVICES: [(&str, &str); 14] = [
     ("NotifyAccess", "none"),
     ("KillMode", "control-group"),
     ("KillSignal", "15"),
+    ("RestartKillSignal", "15"),
+    ("FinalKillSignal", "9"),
+    ("WatchdogSignal", "6"),
     ("SendSIGKILL", "yes"),
     ("SendSIGHUP", "no"),
 ];
@@ -142,7 +145,10 @@ pub(super) fn of(detail: &UnitDetail, zone: &TimeZone) -> BTreeMap<String, Strin
         let defaults = OF_SERVICES.iter();
         all.extend(defaults.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
     }
+    // Of a unit that a generator has made of another file it names that; invoke-rc.d(8) looks.
+    all.insert("SourcePath".to_owned(), String::new());
     all.extend(settings(&detail.files));
+    all.extend(super::values::of(&status.name, &detail.files));
     for dependency in &detail.dependencies {
         all.insert(dependency.kind.clone(), dependency.units.join(" "));
     }
@@ -167,7 +173,6 @@ pub(super) fn of(detail: &UnitDetail, zone: &TimeZone) -> BTreeMap<String, Strin
     put("ActiveState", status.active.clone());
     put("SubState", status.sub.clone());
     put("FragmentPath", status.fragment.clone());
-    put("SourcePath", String::new());
     put("DropInPaths", status.dropins.join(" "));
     put("UnitFileState", status.file_state.clone());
     put("ActiveEnterTimestamp", timestamp(&status.active_since));
@@ -184,6 +189,9 @@ pub(super) fn of(detail: &UnitDetail, zone: &TimeZone) -> BTreeMap<String, Strin
     put("Transient", yes(status.file_state == "transient"));
     put("ConditionResult", yes(status.condition.is_empty()));
     put("Triggers", status.triggers.clone());
+    if !status.name.ends_with(".target") && !status.name.ends_with(".device") {
+        put("Result", status.result.clone());
+    }
     if status.job_id != 0 {
         put("Job", status.job_id.to_string());
     }
@@ -226,7 +234,6 @@ fn of_service(
         true => "0",
         false => status.exit_status.as_str(),
     };
-    put("Result", status.result.clone());
     put("MainPID", pid.clone());
     put("ExecMainPID", pid);
     put("ExecMainCode", code.to_owned());
@@ -274,5 +281,19 @@ mod tests {
         assert!(start.starts_with("{ path=/bin/c ; argv[]=/bin/c ; ignore_errors=yes ;"));
         assert!(!start.contains("/bin/a"), "{start}");
         assert_eq!(get("SourcePath"), "");
+    }
+
+    /// Debian's invoke-rc.d starts what an init script is the source of, and nothing else.
+    #[test]
+    fn a_generated_unit_names_its_source() {
+        let detail = UnitDetail {
+            files: vec![UnitFile {
+                path: "/run/systemd/generator.late/a.service".to_owned(),
+                text: "[Unit]\nSourcePath=/etc/init.d/a\n[Service]\nExecStart=/x\n".to_owned(),
+            }],
+            ..Default::default()
+        };
+        let all = of(&detail, &TimeZone::UTC);
+        assert_eq!(all.get("SourcePath").unwrap(), "/etc/init.d/a");
     }
 }
