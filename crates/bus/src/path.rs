@@ -6,6 +6,8 @@ use units::name::UnitName;
 
 /// The manager.
 pub(crate) const MANAGER: &str = "/org/freedesktop/systemd1";
+/// What of a service's log can be set (org.freedesktop.LogControl1(5)).
+const LOG: &str = "/org/freedesktop/LogControl1";
 const UNIT: &str = "/org/freedesktop/systemd1/unit";
 const JOB: &str = "/org/freedesktop/systemd1/job";
 
@@ -15,6 +17,8 @@ pub(crate) enum Object {
     /// `/` and what leads to the manager.
     Way,
     Manager,
+    /// What is logged.
+    Log,
     /// All units, all jobs.
     Units,
     Jobs,
@@ -69,6 +73,7 @@ pub(crate) fn object(path: &str) -> Option<Object> {
     match path {
         "/" | "/org" | "/org/freedesktop" => return Some(Object::Way),
         MANAGER => return Some(Object::Manager),
+        LOG => return Some(Object::Log),
         UNIT => return Some(Object::Units),
         JOB => return Some(Object::Jobs),
         "/org/freedesktop/systemd1/unit/self" => return Some(Object::OwnUnit),
@@ -110,6 +115,7 @@ mod tests {
             assert_eq!(object(&of_unit(name)), Some(Object::Unit(unit)));
         }
         assert_eq!(object(&of_job(7)), Some(Object::Job(7)));
+        assert_eq!(object("/org/freedesktop/LogControl1"), Some(Object::Log));
         for nothing in [
             "/x",
             "/org/freedesktop/systemd1/unit/a_2",

@@ -8,6 +8,7 @@ use identity::{Identity, Permit, SocketCredentials};
 use schedule::unit::Units;
 
 use crate::error::Failure;
+use crate::object::log::Log;
 use crate::path::{self, Object};
 use crate::subscribers::Kept;
 use crate::wire::message::{Body, Draft, Message};
@@ -55,6 +56,7 @@ pub(crate) struct Service {
     pub(crate) machine: Arc<dyn Machine>,
     pub(crate) kept: Kept,
     told: Mutex<Told>,
+    log: Mutex<Log>,
 }
 
 /// Who is told of what happens.
@@ -83,7 +85,13 @@ impl Service {
             machine,
             kept,
             told: Mutex::default(),
+            log: Mutex::default(),
         }
+    }
+
+    /// What clients have set of the log.
+    pub(crate) fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn told(&self) -> MutexGuard<'_, Told> {

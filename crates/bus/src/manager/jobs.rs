@@ -69,7 +69,8 @@ impl Call<'_> {
             "ClearJobs" => return Some(self.clear().await),
             "ListJobs" => return Some(self.list_jobs().await),
             "Subscribe" | "Unsubscribe" => return Some(self.subscribe()),
-            "Reload" => return Some(self.reload().await),
+            // There is nothing to execute again.
+            "Reload" | "Reexecute" => return Some(self.reload().await),
             "Reboot" => return Some(self.end(End::Reboot).await),
             "PowerOff" => return Some(self.end(End::PowerOff).await),
             "Halt" => return Some(self.end(End::Halt).await),

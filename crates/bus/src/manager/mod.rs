@@ -51,6 +51,7 @@ pub(crate) const METHODS: &[(&str, &str, &str)] = &[
     ("Subscribe", "", ""),
     ("Unsubscribe", "", ""),
     ("Reload", "", ""),
+    ("Reexecute", "", ""),
     ("Reboot", "", ""),
     ("PowerOff", "", ""),
     ("Halt", "", ""),

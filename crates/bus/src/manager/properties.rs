@@ -47,7 +47,7 @@ pub(crate) async fn all(service: &Service, caller: &Caller) -> Result<Properties
     };
     let environment = vec!["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin".to_owned()];
     let paths: Vec<String> = SYSTEM.iter().map(|it| (*it).to_owned()).collect();
-    Ok(vec![
+    let mut all = vec![
         ("Version", Variant::from(VERSION)),
         ("Features", Variant::from(FEATURES)),
         ("Virtualization", Variant::from(virtualization())),
@@ -70,5 +70,8 @@ pub(crate) async fn all(service: &Service, caller: &Caller) -> Result<Properties
         ("DefaultRestartUSec", Variant::from(100_000_u64)),
         ("ConfirmSpawn", Variant::from(false)),
         ("ShowStatus", Variant::from(false)),
-    ])
+        ("ServiceWatchdogs", Variant::from(true)),
+    ];
+    all.extend(service.log().of_manager());
+    Ok(all)
 }

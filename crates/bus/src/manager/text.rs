@@ -9,32 +9,6 @@ use zbus::{OwnedVariant, Variant};
 
 use crate::error::Failure;
 
-/// Properties of every unit, which stand in `[Unit]`.
-const UNIT: [&str; 22] = [
-    "Description",
-    "Documentation",
-    "Requires",
-    "Requisite",
-    "Wants",
-    "BindsTo",
-    "PartOf",
-    "Upholds",
-    "Conflicts",
-    "Before",
-    "After",
-    "OnFailure",
-    "OnSuccess",
-    "PropagatesReloadTo",
-    "ReloadPropagatedFrom",
-    "JoinsNamespaceOf",
-    "RequiresMountsFor",
-    "DefaultDependencies",
-    "StopWhenUnneeded",
-    "IgnoreOnIsolate",
-    "CollectMode",
-    "JobTimeoutSec",
-];
-
 /// What is about the call and no setting: who is told when it goes, and that it is to be kept as
 /// long as the caller is there. Device rules of a scope are the engine's, which sets them itself.
 const PASSED_OVER: [&str; 5] = [
@@ -84,10 +58,10 @@ pub(super) fn of(kind: UnitType, properties: &[(String, OwnedVariant)]) -> Resul
             continue;
         }
         let (name, words) = setting(name, value)?;
-        let section = if UNIT.contains(&name.as_str()) {
-            "Unit"
-        } else {
-            own
+        // Properties of every unit stand in `[Unit]`.
+        let section = match units::table::find("Unit", &name) {
+            Some(_) => "Unit",
+            None => own,
         };
         let lines = sections.entry(section).or_default();
         for words in words {
@@ -130,6 +104,11 @@ fn processes(value: &Variant<'_>) -> Result<Vec<i32>, Failure> {
 
 /// A directive and its values, a line each.
 fn setting(name: &str, value: &Variant<'_>) -> Result<(String, Vec<String>), Failure> {
+    // `ExecStartEx` is `ExecStart` with flags instead of one of them.
+    let name = match name.strip_suffix("Ex") {
+        Some(stem) if stem.starts_with("Exec") => stem,
+        _ => name,
+    };
     let one = |words: String| Ok((name.to_owned(), vec![words]));
     if let (Some(stem), Variant::U64(micros)) = (name.strip_suffix("USec"), value) {
         if let Some(quota) = stem.strip_suffix("PerSec") {
@@ -169,14 +148,41 @@ fn line(name: &str, value: &Variant<'_>) -> Result<String, Failure> {
     }
 }
 
+/// Prefixes of a command, by the word for each on the bus.
+const PREFIXES: [(&str, char); 5] = [
+    ("ignore-failure", '-'),
+    ("privileged", '+'),
+    ("no-setuid", '!'),
+    ("ambient", '!'),
+    ("no-env-expand", ':'),
+];
+
+/// What a command's last part says: whether its failure counts, or flags by name.
+fn prefixes(name: &str, part: &Variant<'_>) -> Result<String, Failure> {
+    match part {
+        Variant::Bool(true) => Ok("-".to_owned()),
+        Variant::Bool(false) => Ok(String::new()),
+        Variant::Array(flags) => {
+            let mut all = String::new();
+            for flag in flags.inner() {
+                let known = PREFIXES
+                    .iter()
+                    .find(|(word, _)| matches!(flag, Variant::Str(it) if it.as_str() == *word));
+                let (word, prefix) = known.ok_or_else(|| invalid(name, "has an unknown flag"))?;
+                all.push(*prefix);
+                if *word == "ambient" {
+                    all.push(*prefix);
+                }
+            }
+            Ok(all)
+        }
+        _ => Err(invalid(name, "is no command")),
+    }
+}
+
 /// A program, its words, and whether its failure counts.
 fn command(name: &str, parts: &[Variant<'_>]) -> Result<String, Failure> {
-    let [
-        Variant::Str(path),
-        Variant::Array(words),
-        Variant::Bool(ignored),
-    ] = parts
-    else {
+    let [Variant::Str(path), Variant::Array(words), last] = parts else {
         return Err(invalid(name, "is no command"));
     };
     let words: Option<Vec<&str>> = words
@@ -188,11 +194,10 @@ fn command(name: &str, parts: &[Variant<'_>]) -> Result<String, Failure> {
         })
         .collect();
     let words = words.ok_or_else(|| invalid(name, "is no command"))?;
-    let (first, rest) = words.split_first().unwrap_or((&"", &[]));
-    let mut line = String::new();
-    if *ignored {
-        line.push('-');
-    }
+    let Some((first, rest)) = words.split_first() else {
+        return Err(invalid(name, "is a command without words"));
+    };
+    let mut line = prefixes(name, last)?;
     let renamed = *first != path.as_str() && !first.is_empty();
     if renamed {
         line.push('@');
@@ -291,6 +296,54 @@ mod tests {
             asked.unwrap().text,
             "[Service]\nExecStart=-@\"/bin/sh\" \"sh\" \"-c\" \"echo \\\"$1\\\" 5%%\"\n\
              Environment=\"A=b c\"\n"
+        );
+    }
+
+    #[test]
+    fn flags_of_a_command_are_its_prefixes() {
+        let command = |flags: Vec<&'static str>| {
+            let command = ("/bin/a", vec!["/bin/a", "b"], flags);
+            let asked = asked(
+                UnitType::Service,
+                vec![("ExecStopEx", Variant::from(vec![command]))],
+            );
+            asked.map(|it| it.text).map_err(|it| it.words)
+        };
+        assert_eq!(
+            command(vec!["ignore-failure", "no-env-expand"]).unwrap(),
+            "[Service]\nExecStop=-:\"/bin/a\" \"b\"\n"
+        );
+        assert_eq!(
+            command(vec!["ambient"]).unwrap(),
+            "[Service]\nExecStop=!!\"/bin/a\" \"b\"\n"
+        );
+        assert!(command(vec!["sideways"]).unwrap_err().contains("ExecStop"));
+    }
+
+    /// systemd's issue 20933: it crashed.
+    #[test]
+    fn a_command_without_words_is_refused() {
+        let command = ("/bin/sleep", Vec::<&str>::new(), true);
+        let asked = asked(
+            UnitType::Service,
+            vec![("ExecStart", Variant::from(vec![command]))],
+        );
+        assert!(asked.unwrap_err().words.contains("without words"));
+    }
+
+    #[test]
+    fn settings_of_all_units_are_in_their_section() {
+        let asked = asked(
+            UnitType::Service,
+            vec![
+                ("SuccessAction", Variant::from("reboot")),
+                ("StartLimitBurst", Variant::from(3_u32)),
+                ("Type", Variant::from("oneshot")),
+            ],
+        );
+        assert_eq!(
+            asked.unwrap().text,
+            "[Service]\nType=oneshot\n[Unit]\nSuccessAction=reboot\nStartLimitBurst=3\n"
         );
     }
 

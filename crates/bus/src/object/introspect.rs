@@ -87,9 +87,13 @@ fn interface(text: &mut String, name: &str, properties: &Properties) {
     }
     for (name, value) in properties {
         let kind = value.value_signature().to_string();
+        let access = match super::log::is_settable(name) {
+            true => "readwrite",
+            false => "read",
+        };
         let _ = writeln!(
             text,
-            "  <property name=\"{name}\" type=\"{kind}\" access=\"read\"/>"
+            "  <property name=\"{name}\" type=\"{kind}\" access=\"{access}\"/>"
         );
     }
     text.push_str(" </interface>\n");
@@ -106,7 +110,8 @@ async fn below(
         Object::Way => {
             let rest = crate::path::MANAGER.strip_prefix(path).unwrap_or_default();
             let next = rest.trim_start_matches('/').split('/').next();
-            next.map(str::to_owned).into_iter().collect()
+            let beside = (path == "/org/freedesktop").then_some("LogControl1");
+            next.into_iter().chain(beside).map(str::to_owned).collect()
         }
         Object::Manager => vec!["unit".to_owned(), "job".to_owned()],
         Object::Units => {
@@ -122,7 +127,7 @@ async fn below(
             let jobs = service.units.jobs(&permit).await?;
             jobs.iter().map(|it| it.id.to_string()).collect()
         }
-        Object::Unit(_) | Object::OwnUnit | Object::Job(_) => Vec::new(),
+        Object::Unit(_) | Object::OwnUnit | Object::Job(_) | Object::Log => Vec::new(),
     };
     Ok(names)
 }

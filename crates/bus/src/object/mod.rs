@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Objects other than the manager: units of every type, jobs. Properties are made of a view when
-//! a client asks; nothing is kept.
+//! a client asks; nothing is kept, but what clients have set of the log.
 
 pub(crate) mod introspect;
+pub(crate) mod log;
 mod settings;
 mod types;
 mod unit;
@@ -11,7 +12,7 @@ use kernel::cgroup::find;
 use model::error::Reason;
 use model::unit::Verb;
 use schedule::unit::{Job, UnitName, View};
-use zbus::Variant;
+use zbus::{OwnedVariant, Variant};
 
 use crate::error::Failure;
 use crate::manager::{self, Call, object_path, unit_path};
@@ -108,6 +109,13 @@ async fn all_of(
             let gone = || Failure::of_bus("UnknownObject", format!("Job {id} does not exist."));
             Ok(vec![(JOB.to_owned(), of_job(job.ok_or_else(gone)?))])
         }
+        Object::Log => {
+            service.permit(caller, "schedule.ListUnits", "").await?;
+            Ok(vec![(
+                log::INTERFACE.to_owned(),
+                service.log().properties(),
+            )])
+        }
         Object::Way | Object::Units | Object::Jobs => Ok(Vec::new()),
     }
 }
@@ -143,10 +151,19 @@ pub(crate) async fn properties(
             let own = own.flat_map(|(_, all)| all);
             Ok(Body::of(&(dictionary(own.collect()),))?)
         }
-        "Set" => Err(Failure::of_bus(
-            "PropertyReadOnly",
-            "properties are changed by files",
-        )),
+        "Set" => {
+            let (_, name, value): (String, String, OwnedVariant) =
+                call.arguments().ok_or_else(wrong)?;
+            let has_it = matches!(object, Object::Log | Object::Manager);
+            if !has_it || !log::is_settable(&name) {
+                let words = "properties are changed by files";
+                return Err(Failure::of_bus("PropertyReadOnly", words));
+            }
+            let permit = service.permit(caller, "schedule.ReloadUnitFiles", &name);
+            permit.await?;
+            service.log().set(&name, &value)?;
+            Ok(Body::default())
+        }
         _ => Err(unknown(call)),
     }
 }
