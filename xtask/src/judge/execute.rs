@@ -7,17 +7,17 @@
 //! It runs in a mount namespace with empty file systems where units write, as systemd's own test
 //! does, so that nothing is left on the machine.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, ensure};
 use testkit::exec;
 
+use super::archive;
 use crate::build;
 
-/// Where the package has them.
-const UNITS: &str = "usr/lib/systemd/tests/testdata/test-execute";
+/// Where the package has them among its data.
+const UNITS: &str = "test-execute";
 /// Where units write.
 const EMPTIED: &str = "/dev/shm /root /tmp /var/tmp /var/lib /run/credstore";
 /// What `PassEnvironment=` is tried with.
@@ -30,10 +30,7 @@ const VARIABLES: [(&str, &str); 5] = [
 ];
 
 pub(super) fn run() -> Result<ExitCode> {
-    let folder = build::target()?.join("judge/systemd-tests");
-    if !folder.join(UNITS).is_dir() {
-        fetch(&folder)?;
-    }
+    let units = archive::data()?.join(UNITS);
     let test = binary()?;
     let mut all_good = true;
     // Without the variables, with them, and with another search path.
@@ -49,7 +46,7 @@ pub(super) fn run() -> Result<ExitCode> {
             command.args(["/usr/bin/env", &format!("PATH={path}")]);
         }
         command.arg(&test).args(["units_judge", "--nocapture"]);
-        command.env("AURAE_JUDGE_UNITS", folder.join(UNITS));
+        command.env("AURAE_JUDGE_UNITS", &units);
         for (name, value) in VARIABLES {
             match variables {
                 true => command.env(name, value),
@@ -63,25 +60,6 @@ pub(super) fn run() -> Result<ExitCode> {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     })
-}
-
-fn fetch(folder: &Path) -> Result<()> {
-    fs::create_dir_all(folder)?;
-    let mut download = Command::new("apt-get");
-    download.args(["download", "systemd-tests"]);
-    exec::run(download.current_dir(folder))?;
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|it| it == "deb") {
-            exec::run(Command::new("dpkg-deb").arg("-x").args([&path, folder]))?;
-            fs::remove_file(path)?;
-        }
-    }
-    ensure!(
-        folder.join(UNITS).is_dir(),
-        "the package systemd-tests has no {UNITS}"
-    );
-    Ok(())
 }
 
 /// The test's program, built: cargo says where it is.

@@ -5,13 +5,18 @@
 //! * [`applications`]: servers and inits of Debian as images, each through its own client.
 //! * [`packages`]: Debian's servers, by apt on a machine whose PID 1 is auraed.
 //! * [`execute`]: the units by which systemd tests how it executes programs.
+//! * [`systemd`]: the scripts by which systemd tests itself as PID 1, on a machine of ours.
+//! * [`fstab`]: the tables by which systemd tests its generator of mount units.
 //! * [`podman`]: Debian's podman on a node, with `auraed oci` as its only runtime.
 
 mod applications;
+mod archive;
 mod execute;
+mod fstab;
 mod images;
 mod packages;
 mod podman;
+mod systemd;
 
 use std::process::ExitCode;
 
@@ -27,11 +32,14 @@ use clap::Args;
   ./x judge packages                     Debian's servers on a booted node; half an hour and more
   ./x judge packages redis-server tor    two of them
   ./x judge execute                      Debian's test-execute units, as root
+  ./x judge systemd                      systemd's own scripts about PID 1; an hour and more
+  ./x judge systemd 03 23                two of them
+  ./x judge fstab                        systemd's tables for its generator of mounts
   ./x judge podman                       on nodes under QEMU, with systemd and without
   ./x judge podman systemd               on one of them")]
 pub(crate) struct Judge {
-    /// `applications`, `packages`, `execute`, `podman`
-    #[arg(value_parser = ["applications", "packages", "execute", "podman"])]
+    /// `applications`, `packages`, `execute`, `systemd`, `fstab`, `podman`
+    #[arg(value_parser = ["applications", "packages", "execute", "systemd", "fstab", "podman"])]
     judge: String,
     /// Which; none: all
     names: Vec<String>,
@@ -41,6 +49,8 @@ pub(crate) struct Judge {
 pub(crate) fn run(judge: &Judge) -> Result<ExitCode> {
     match judge.judge.as_str() {
         "execute" => execute::run(),
+        "systemd" => systemd::run(&judge.names),
+        "fstab" => fstab::run(),
         "podman" => podman::run(&judge.names),
         "packages" => packages::run(&judge.names),
         _ => applications::run(&judge.names),

@@ -167,9 +167,10 @@ fn steps(it: &Package) -> [(&'static str, String); 7] {
          [ \"$state\" = $wanted ] && [ \"$now\" != $pid ] && exit 0; sleep 1; done; \
          echo \"$state instead of $wanted\"; exit 1"
     );
-    // With what would begin it again at the next word.
+    // With what would begin it again at the next word, also by another name of its.
     let sockets = format!(
-        "$(systemctl list-sockets --no-legend | awk '$3 == \"{unit}.service\" {{print $2}}')"
+        "$(systemctl list-sockets --no-legend | while read -r listen socket activates; do \
+         [ \"$(systemctl show -P Id -- $activates)\" = '{unit}.service' ] && echo $socket; done)"
     );
     let stopped = format!(
         "systemctl stop -- {sockets} '{unit}' || exit 1; state=$(systemctl is-active -- '{unit}'); \

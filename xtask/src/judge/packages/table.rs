@@ -115,7 +115,9 @@ pub(super) const PACKAGES: &[Package] = &[
     of("avahi-daemon", "avahi-daemon", "dbus-send --system --print-reply --dest=org.freedesktop.Avahi / \
         org.freedesktop.Avahi.Server.GetVersionString"),
     of("polkitd", "polkit", "dbus-send --system --print-reply --dest=org.freedesktop.PolicyKit1 \
-        /org/freedesktop/PolicyKit1/Authority org.freedesktop.DBus.Peer.Ping"),
+        /org/freedesktop/PolicyKit1/Authority org.freedesktop.DBus.Peer.Ping")
+        // The bus starts it for its first client.
+        .after("systemctl start polkit"),
     of("cups-daemon", "cups", "curl -s -o /dev/null http://127.0.0.1:631/"),
     of("samba", "smbd", listens!("445")),
     of("rpcbind", "rpcbind", "rpcinfo -p 127.0.0.1"),
