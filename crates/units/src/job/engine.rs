@@ -95,6 +95,8 @@ pub struct Ended {
 pub struct Engine {
     jobs: BTreeMap<UnitName, Job>,
     last: u64,
+    /// Units whose jobs wait for no other one (`--job-mode=ignore-dependencies`).
+    unordered: BTreeSet<UnitName>,
     /// Waiting jobs that are to be looked at.
     open: BTreeSet<UnitName>,
     /// Those that may begin, and wait for the caller to have room.
@@ -182,7 +184,8 @@ impl Engine {
     /// Which units' jobs the waiting job of a unit waits for now.
     pub fn waits_for(&self, unit: &UnitName, world: &dyn World) -> Vec<UnitName> {
         let own = self.jobs.get(unit);
-        let Some(own) = own.filter(|it| it.progress == Progress::Waiting) else {
+        let waits = |it: &&Job| it.progress == Progress::Waiting && !self.unordered.contains(unit);
+        let Some(own) = own.filter(waits) else {
             return Vec::new();
         };
         let kind = |unit: &UnitName| self.jobs.get(unit).map(|it| it.kind);
@@ -228,6 +231,11 @@ impl Engine {
             }
         }
         let stays = transaction.mode == Mode::ReplaceIrreversibly;
+        if transaction.mode == Mode::IgnoreDependencies {
+            // One that was there, and waits, need not wait any more either.
+            let units = transaction.jobs.iter().map(|it| it.unit.clone());
+            self.unordered.extend(units);
+        }
         for planned in &transaction.jobs {
             let activity = world.activity(&planned.unit);
             let merged = self
@@ -243,7 +251,7 @@ impl Engine {
                 self.put(&planned.unit, old);
                 continue;
             }
-            ended.extend(self.remove(&planned.unit, Ending::Cancelled));
+            ended.extend(self.cancelled_for(&planned.unit, transaction.mode));
             self.last += 1;
             let job = Job {
                 id: self.last,
@@ -256,7 +264,17 @@ impl Engine {
         Ok(ended)
     }
 
+    /// The job of a unit gives way to another.
+    fn cancelled_for(&mut self, unit: &UnitName, mode: Mode) -> Option<Ended> {
+        let ended = self.remove(unit, Ending::Cancelled);
+        if mode == Mode::IgnoreDependencies {
+            self.unordered.insert(unit.clone());
+        }
+        ended
+    }
+
     fn remove(&mut self, unit: &UnitName, ending: Ending) -> Option<Ended> {
+        self.unordered.remove(unit);
         let job = self.jobs.remove(unit)?;
         self.moved(unit);
         Some(Ended {
@@ -281,8 +299,9 @@ impl Engine {
             else {
                 continue;
             };
+            let is_ordered = !self.unordered.contains(&unit);
             let other = awaited(graph, &unit, own.kind, &kind).next();
-            if let Some(other) = other {
+            if let Some(other) = other.filter(|_| is_ordered) {
                 self.held.entry(other.clone()).or_default().insert(unit);
                 continue;
             }

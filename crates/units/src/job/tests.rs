@@ -39,6 +39,32 @@ fn the_longest_row_of_stops_counts() {
     assert_eq!(took(&["x", "a", "b", "b"]), 19);
 }
 
+/// systemctl(1), --job-mode=ignore-dependencies: at once, also where its job is there and waits.
+#[test]
+fn a_job_without_dependencies_waits_for_none() {
+    let world = world("hello After sleep");
+    let mut engine = Engine::default();
+    let install = |name: &str, mode: Mode, engine: &mut Engine| {
+        let plan = plan(&world, &unit(name), JobType::Start, mode).unwrap();
+        engine.install(&plan, &world).unwrap();
+    };
+    install("sleep", Mode::Replace, &mut engine);
+    install("hello", Mode::Replace, &mut engine);
+    assert_eq!(engine.ready(&world), [unit("sleep")]);
+    assert_eq!(engine.waits_for(&unit("hello"), &world), [unit("sleep")]);
+    engine.begin(&unit("sleep"), &world);
+    install("hello", Mode::IgnoreDependencies, &mut engine);
+    assert_eq!(engine.ready(&world), [unit("hello")]);
+    assert!(engine.waits_for(&unit("hello"), &world).is_empty());
+    engine.begin(&unit("hello"), &world);
+    engine.end(&unit("hello"), Ending::Done, &world);
+    // The next one has an order again.
+    install("hello", Mode::Replace, &mut engine);
+    assert!(engine.ready(&world).is_empty());
+    install("other", Mode::IgnoreDependencies, &mut engine);
+    assert_eq!(engine.ready(&world), [unit("other")]);
+}
+
 #[derive(Default)]
 struct Small {
     graph: Graph,
