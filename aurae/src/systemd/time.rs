@@ -44,9 +44,42 @@ fn zoned(micros: i64, zone: &TimeZone) -> Option<Zoned> {
     Some(time.to_zoned(zone.clone()))
 }
 
+const FULL: &str = "%a %Y-%m-%d %H:%M:%S %Z";
+
 /// `Mon 2026-11-23 22:46:04 UTC`.
 pub(super) fn full(micros: i64, zone: &TimeZone) -> String {
-    shown(micros, zone, "%a %Y-%m-%d %H:%M:%S %Z")
+    shown(micros, zone, FULL)
+}
+
+/// How a moment is printed: systemctl(1), --timestamp=.
+#[derive(Clone, Debug)]
+pub(super) struct Style {
+    zone: TimeZone,
+    /// Of strftime(3); none: seconds since 1970.
+    pattern: Option<&'static str>,
+}
+
+impl Style {
+    /// `None`: there is no such one.
+    pub(super) fn of(word: &str) -> Option<Style> {
+        const EXACT: &str = "%a %Y-%m-%d %H:%M:%S.%6f %Z";
+        let (zone, pattern) = match word {
+            "pretty" => (zone(), Some(FULL)),
+            "utc" => (TimeZone::UTC, Some(FULL)),
+            "us" | "µs" | "μs" => (zone(), Some(EXACT)),
+            "us+utc" | "µs+utc" | "μs+utc" => (TimeZone::UTC, Some(EXACT)),
+            "unix" => (TimeZone::UTC, None),
+            _ => return None,
+        };
+        Some(Style { zone, pattern })
+    }
+
+    pub(super) fn show(&self, micros: i64) -> String {
+        match self.pattern {
+            Some(pattern) => shown(micros, &self.zone, pattern),
+            None => format!("@{}", micros.div_euclid(1_000_000)),
+        }
+    }
 }
 
 /// By a pattern of strftime(3).
@@ -199,6 +232,15 @@ fn at(time: DateTime, zone: &TimeZone) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn moments_have_the_styles_of_systemctl() {
+        let show = |word: &str| Style::of(word).unwrap().show(1_795_941_092_500_001);
+        assert_eq!(show("utc"), "Sun 2026-11-29 08:31:32 UTC");
+        assert_eq!(show("us+utc"), "Sun 2026-11-29 08:31:32.500001 UTC");
+        assert_eq!(show("unix"), "@1795941092");
+        assert!(Style::of("sundial").is_none());
+    }
 
     #[test]
     fn times_are_read_as_the_manual_of_times_says() {

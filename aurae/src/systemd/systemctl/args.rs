@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use crate::failure::Failure;
+use crate::systemd::time::Style;
 use crate::systemd::{left, refused};
 
 /// Query or send control commands to the unit manager of this node
@@ -152,7 +153,7 @@ pub(super) struct Options {
     /// A list without dots
     #[arg(long)]
     pub(super) plain: bool,
-    /// How times are printed: pretty, utc
+    /// How times are printed: pretty, us, utc, us+utc, unix
     #[arg(long, value_name = "FORMAT")]
     pub(super) timestamp: Option<String>,
     /// Show what was started and stopped
@@ -207,6 +208,13 @@ impl Options {
     pub(super) fn shown(&self) -> Vec<&str> {
         let both = self.properties.iter().chain(&self.values_of);
         both.map(String::as_str).collect()
+    }
+
+    /// How times are printed.
+    pub(super) fn style(&self) -> Result<Style, Failure> {
+        let word = self.timestamp.as_deref().unwrap_or("pretty");
+        let wrong = || Failure::new(format!("Failed to parse timestamp style: {word}"));
+        Style::of(word).ok_or_else(wrong)
     }
 
     /// Whether lists have a header and a count.

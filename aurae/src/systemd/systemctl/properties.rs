@@ -5,12 +5,11 @@
 use std::collections::BTreeMap;
 
 use api::schedule::v0::{UnitDetail, UnitFile};
-use jiff::tz::TimeZone;
 use units::finding::Findings;
 use units::syntax;
 use units::time::span::Span;
 
-use crate::systemd::time;
+use crate::systemd::time::{self, Style};
 
 /// Settings that every unit of a type has: systemd.service(5), systemd.kill(5).
 const OF_SERVICES: [(&str, &str); 17] = [
@@ -137,7 +136,7 @@ fn command(line: &str) -> String {
 }
 
 /// All properties of a unit, by name.
-pub(super) fn of(detail: &UnitDetail, zone: &TimeZone) -> BTreeMap<String, String> {
+pub(super) fn of(detail: &UnitDetail, style: &Style) -> BTreeMap<String, String> {
     let status = detail.status.clone().unwrap_or_default();
     let is_service = status.name.ends_with(".service");
     let mut all: BTreeMap<String, String> = BTreeMap::new();
@@ -155,7 +154,7 @@ pub(super) fn of(detail: &UnitDetail, zone: &TimeZone) -> BTreeMap<String, Strin
     let yes = |is: bool| if is { "yes" } else { "no" }.to_owned();
     let timestamp = |at: &Option<prost_types::Timestamp>| {
         let at = at.as_ref().map(time::micros);
-        at.map_or_else(String::new, |at| time::full(at, zone))
+        at.map_or_else(String::new, |at| style.show(at))
     };
     let names = std::iter::once(&status.name).chain(&status.aliases);
     let names: Vec<&str> = names.map(String::as_str).collect();
@@ -267,7 +266,7 @@ mod tests {
             ],
             ..Default::default()
         };
-        let all = of(&detail, &TimeZone::UTC);
+        let all = of(&detail, &Style::of("utc").unwrap());
         let get = |name: &str| all.get(name).map_or("(none)", String::as_str);
         assert_eq!(get("Type"), "simple");
         assert_eq!(get("RestartUSec"), "2s");
@@ -293,7 +292,7 @@ mod tests {
             }],
             ..Default::default()
         };
-        let all = of(&detail, &TimeZone::UTC);
+        let all = of(&detail, &Style::of("utc").unwrap());
         assert_eq!(all.get("SourcePath").unwrap(), "/etc/init.d/a");
     }
 }

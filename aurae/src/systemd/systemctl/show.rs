@@ -17,13 +17,13 @@ pub(super) async fn run(node: &Node, options: &Options, words: &[String]) -> Res
     if words.is_empty() {
         return manager(node, options).await;
     }
-    let zone = time::zone();
+    let style = options.style()?;
     for (at, name) in node.named(words, false).await?.iter().enumerate() {
         if at > 0 {
             print_line("")?;
         }
         let detail = node.get(name).await?.unwrap_or_else(|| missing(name));
-        let mut all = properties::of(&detail, &zone);
+        let mut all = properties::of(&detail, &style);
         let group = detail.control_group.clone();
         let status = detail.status.unwrap_or_default();
         if options.shown().contains(&"UnitFilePreset") || options.shown().is_empty() {
@@ -98,12 +98,12 @@ async fn manager(node: &Node, options: &Options) -> Result<u8, Failure> {
     let request = node.session.node.unary(GetRequest {});
     let status = node.session.node.node().get(request).await?.into_inner();
     let units = node.list(false).await?;
-    let zone = time::zone();
+    let style = options.style()?;
     let failed = units.iter().filter(|it| it.active == "failed").count();
     let jobs = units.iter().filter(|it| it.job_id != 0).count();
     let at = |at: &Option<prost_types::Timestamp>| {
         let at = at.as_ref().map(time::micros);
-        at.map_or_else(String::new, |at| time::full(at, &zone))
+        at.map_or_else(String::new, |at| style.show(at))
     };
     let all = [
         ("Version", format!("252 (aurae {})", status.version)),
