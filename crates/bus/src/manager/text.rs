@@ -40,6 +40,10 @@ pub(super) fn of(kind: UnitType, properties: &[(String, OwnedVariant)]) -> Resul
         UnitType::Service => "Service",
         UnitType::Slice => "Slice",
         UnitType::Timer => "Timer",
+        UnitType::Mount => "Mount",
+        UnitType::Automount => "Automount",
+        UnitType::Path => "Path",
+        UnitType::Socket => "Socket",
         _ => {
             return Err(Failure::unsupported(
                 "a unit of this type is not transient here",
@@ -318,6 +322,23 @@ mod tests {
             "[Service]\nExecStop=!!\"/bin/a\" \"b\"\n"
         );
         assert!(command(vec!["sideways"]).unwrap_err().contains("ExecStop"));
+    }
+
+    /// What systemd-mount asks for.
+    #[test]
+    fn a_mount_is_a_file() {
+        let asked = asked(
+            UnitType::Mount,
+            vec![
+                ("What", Variant::from("tmpfs")),
+                ("Type", Variant::from("tmpfs")),
+                ("RuntimeDirectory", Variant::from(vec!["hoge"])),
+            ],
+        );
+        assert_eq!(
+            asked.unwrap().text,
+            "[Mount]\nWhat=tmpfs\nType=tmpfs\nRuntimeDirectory=hoge\n"
+        );
     }
 
     /// systemd's issue 20933: it crashed.
