@@ -25,7 +25,14 @@ const UP: Duration = Duration::from_secs(900);
 /// How long other steps may take.
 const STEP: Duration = Duration::from_secs(300);
 /// What scripts use beside systemd's tests: programs, and units of systemd's.
-const BESIDE: [&str; 4] = ["systemd-container", "jq", "libjq1", "libonig5"];
+const BESIDE: [&str; 6] = [
+    "systemd-container",
+    "systemd-timesyncd",
+    "netcat-openbsd",
+    "jq",
+    "libjq1",
+    "libonig5",
+];
 const ARCHIVES: &str = "/var/lib/judge";
 const DATA: &str = "/usr/lib/systemd/tests/testdata";
 /// Lines of its log that are shown of a script that failed.
@@ -120,7 +127,7 @@ fn prepare(node: &Node) -> Result<()> {
     let prepared = format!(
         "set -e; export DEBIAN_FRONTEND=noninteractive; \
          find /usr/local/bin -lname aurae -delete; \
-         dpkg -i {}/aurae-1.deb; dpkg --force-depends --unpack {ARCHIVES}/*.deb; \
+         dpkg -i {}/aurae-1.deb; dpkg --force-depends,conflicts -i {ARCHIVES}/*.deb; \
          id testuser 2>/dev/null || useradd --uid 4711 --create-home --shell /bin/bash testuser; \
          systemctl daemon-reload",
         testkit::deb::PACKAGES

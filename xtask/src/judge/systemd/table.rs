@@ -70,6 +70,7 @@ const USER: &str = "needs a manager of a user's units, which there is not";
 const NATIVE: &str = "tests systemd-journald: the journal is the daemon's own";
 const DEVICES: &str = "tests systemd-udevd with devices that this machine hasn't";
 const HERE_NOT: &str = "the package has no script: the file that starts the machine is the test";
+const GROUPS: &str = "looks below /sys/fs/cgroup/system.slice, where units here have no groups";
 const KEYS: &str = "needs a TPM or encrypted disks";
 
 /// All that the package has, by number.
@@ -87,14 +88,14 @@ pub(super) const SCRIPTS: &[Script] = &[
     left("09", "many mounts at boot", HERE_NOT),
     left("10", "a socket whose service fails its conditions", HERE_NOT),
     of("11", "the limit of starts ends restarts"),
-    left("12", "a socket's group", "needs ncat"),
+    of("12", "a socket's group, over daemon-reload without its file"),
     left("13", "nspawn", NSPAWN),
     left("14", "the machine's id", "changes the id that the machine was booted with"),
     slow("15", "drop-ins: top level, hierarchical, transient, templates, aliases, masks", 15),
     of("16", "EXTEND_TIMEOUT_USEC= and RuntimeMaxSec="),
     left("17", "udev", DEVICES),
     script("18", "FailureAction= and SuccessAction= that end the machine", Fate::Reboots),
-    of("19", "delegated groups"),
+    left("19", "delegated groups", GROUPS),
     of("20", "which process may notify, and PID files").after("true"),
     left("21", "hostile calls on the bus", "needs dfuzzer"),
     left("22", "systemd-tmpfiles", "tests a program of systemd's, not PID 1"),
@@ -107,13 +108,13 @@ pub(super) const SCRIPTS: &[Script] = &[
     left("29", "portable services", IMAGES),
     of("30", "timers of the clock's change and the zone's"),
     of("31", "no device goes away while the machine boots"),
-    of("32", "OOMPolicy="),
+    left("32", "OOMPolicy=", GROUPS),
     of("33", "cleaning a unit's folders"),
     slow("34", "folders of dynamic users and of others", 15),
     left("35", "systemd-logind", "needs a seat's devices and a manager of a user's units"),
     left("36", "NUMA policies", "needs a machine with NUMA nodes, and the journal of PID 1"),
     of("37", "folders of mounts"),
-    of("38", "frozen units"),
+    left("38", "frozen units", GROUPS),
     of("39", "ExecReload= that fails"),
     of("40", "prefixes of commands of transient units"),
     of("41", "restarts of oneshot services"),
