@@ -146,6 +146,9 @@ struct Options {
     command: Vec<String>,
 }
 
+/// Of `systemd-run --wait` whose command was killed: `EXIT_EXCEPTION` of systemd's.
+const KILLED: u8 = 255;
+
 impl Options {
     fn expands(&self) -> bool {
         let no = ["no", "false", "off", "0", "n", "f"];
@@ -419,11 +422,13 @@ async fn ended(node: &Node, name: &str, prints: bool) -> Result<UnitStatus, Fail
     status.ok_or_else(|| Failure::new(format!("{name} is gone, and how it ended with it.")))
 }
 
-/// The status with which this program ends: the command's own, as a shell has it.
+/// The status with which this program ends. What the unit counts as a success is one; a command
+/// that ended with 0, and whose unit failed all the same, is none.
 fn exit_status(status: &UnitStatus) -> u8 {
-    match (status.exit_code.as_str(), status.exit_status.parse::<u8>()) {
-        ("exited", Ok(code)) => code,
-        _ if status.result == "success" => 0,
+    match (status.result.as_str(), status.exit_status.parse::<u8>()) {
+        ("success", _) => 0,
+        ("exit-code", Ok(code)) if code > 0 => code,
+        ("signal" | "core-dump", _) => KILLED,
         _ => FAILED,
     }
 }
@@ -495,6 +500,24 @@ mod tests {
             "[Unit]\nDescription=/bin/echo ${B}\nSuccessAction=reboot\nAssertCredential=a\n\n\
              [Service]\nExecStopPost=:/bin/echo ${A}\nExecStart=:/bin/echo \"${B}\"\n"
         );
+    }
+
+    /// As systemd-run 252 has it.
+    #[test]
+    fn the_status_is_the_command_s_where_that_is_why_it_failed() {
+        let of = |result: &str, number: &str| {
+            exit_status(&UnitStatus {
+                result: result.to_owned(),
+                exit_code: "exited".to_owned(),
+                exit_status: number.to_owned(),
+                ..Default::default()
+            })
+        };
+        assert_eq!(of("success", "3"), 0, "SuccessExitStatus=3");
+        assert_eq!(of("exit-code", "7"), 7);
+        assert_eq!(of("protocol", "0"), 1, "a notify service that said nothing");
+        assert_eq!(of("signal", "9"), 255);
+        assert_eq!(of("timeout", ""), 1);
     }
 
     #[test]
