@@ -74,8 +74,11 @@ pub(super) fn run(numbers: &[String]) -> Result<ExitCode> {
             }
         }
         // What has ended the machine has not ended the judge.
-        if !node.has_power()? {
-            println!("    {}: the machine went down", script.number);
+        if node.try_sh("true").is_err() {
+            let console = node.console();
+            let said = testkit::exec::last_lines(&console, SHOWN);
+            println!("    {}: the machine is gone: {said}", script.number);
+            drop(node);
             node = boot(&bed)?;
         }
     }
@@ -170,7 +173,9 @@ fn cleared(script: &Script) -> String {
          name=${{it##*/}}; test -e /run/systemd/system/$name || continue; \
          case $name in *.service | *.socket | *.target | *.path | *.timer) \
          timeout 60 systemctl stop $name 2>/dev/null ;; esac; \
-         rm -rf /run/systemd/system/$name; done; systemctl daemon-reload; systemctl reset-failed"
+         rm -rf /run/systemd/system/$name; done; \
+         for it in /run/systemd/transient/*; do test -e $it && timeout 60 systemctl stop \
+         ${{it##*/}} 2>/dev/null; done; systemctl daemon-reload; systemctl reset-failed"
     )
 }
 

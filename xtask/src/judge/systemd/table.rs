@@ -70,6 +70,7 @@ const USER: &str = "needs a manager of a user's units, which there is not";
 const NATIVE: &str = "tests systemd-journald: the journal is the daemon's own";
 const DEVICES: &str = "tests systemd-udevd with devices that this machine hasn't";
 const HERE_NOT: &str = "the package has no script: the file that starts the machine is the test";
+const ENDS: &str = "what it tests is how the machine goes off behind it";
 const GROUPS: &str = "looks below /sys/fs/cgroup/system.slice, where units here have no groups";
 const KEYS: &str = "needs a TPM or encrypted disks";
 
@@ -128,7 +129,7 @@ pub(super) const SCRIPTS: &[Script] = &[
     of("49", "mounts into a running unit"),
     left("50", "images", IMAGES),
     of("51", "restarts of services without a main process"),
-    of("52", "the first shutdown is the one that counts"),
+    left("52", "the first shutdown is the one that counts", ENDS),
     of("53", "a timer after the clock was set back"),
     of("54", "credentials"),
     left("55", "systemd-oomd", "needs systemd-oomd and its kernel's pressure files"),
