@@ -35,7 +35,7 @@ fn first(name: &str) -> First {
 
 /// Whether this program does it. Without an original it does, too: it then says what is missing.
 pub(super) fn is_ours(name: Name) -> bool {
-    if CHOICES.iter().any(|it| std::env::var_os(it).is_some()) {
+    if names_another_node() {
         return true;
     }
     let comm = std::fs::read_to_string("/proc/1/comm").unwrap_or_default();
@@ -61,10 +61,15 @@ fn find(name: Name) -> Option<PathBuf> {
     })
 }
 
+/// Whether the user means the node of a context, not this machine's.
+pub(super) fn names_another_node() -> bool {
+    CHOICES.iter().any(|it| std::env::var_os(it).is_some())
+}
+
 /// Whether the original is there for what this program doesn't do. It speaks to this machine's PID 1
 /// alone, by the bus: where that is ours, and no other node is named.
 pub(super) fn has_original(name: Name) -> bool {
-    if CHOICES.iter().any(|it| std::env::var_os(it).is_some()) {
+    if names_another_node() {
         return false;
     }
     // It reads journald's files, which there are none of.

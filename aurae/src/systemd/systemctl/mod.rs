@@ -7,6 +7,7 @@ mod files;
 mod jobs;
 mod list;
 mod properties;
+mod property;
 mod show;
 mod state;
 mod status;
@@ -37,6 +38,9 @@ pub(super) async fn run(words: &[OsString]) -> Result<u8, Failure> {
     }
     if let Some(refusal) = never(verb) {
         return Err(refusal);
+    }
+    if verb == "set-property" {
+        return property::set(&options, &rest).await;
     }
     let node = Node::connect().await?;
     let (options, rest) = (&options, rest.as_slice());
@@ -87,7 +91,6 @@ pub(super) async fn run(words: &[OsString]) -> Result<u8, Failure> {
 fn never(verb: &str) -> Option<Failure> {
     let why = match verb {
         "edit" => "edit: write a file into /etc/systemd/system/UNIT.d/, then daemon-reload. It",
-        "set-property" => "set-property: write a drop-in file, then restart the unit. It",
         "set-environment" | "unset-environment" | "import-environment" | "show-environment" => {
             "The environment of the manager: units say Environment=. It"
         }
