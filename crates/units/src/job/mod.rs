@@ -130,6 +130,7 @@ pub const fn is_redundant(job: JobType, activity: Activity) -> bool {
         JobType::Start | JobType::VerifyActive => activity.is_active(),
         JobType::Stop => matches!(activity, Activity::Inactive | Activity::Failed),
         JobType::Reload => matches!(activity, Activity::Reloading),
-        JobType::Restart => matches!(activity, Activity::Activating),
+        // What is being started may know a unit that it requires as it was before that's restart.
+        JobType::Restart => false,
     }
 }

@@ -39,6 +39,17 @@ fn the_longest_row_of_stops_counts() {
     assert_eq!(took(&["x", "a", "b", "b"]), 19);
 }
 
+/// A service that is being started has its socket's descriptors of before.
+#[test]
+fn a_restart_restarts_what_is_being_started_too() {
+    let mut world = world("a is active\n b Requires a\n c Requires a\n d Requires a");
+    world.activity.insert(unit("b"), Activity::Activating);
+    world.activity.insert(unit("c"), Activity::Deactivating);
+    let plan = plan(&world, &unit("a"), JobType::Restart, Mode::Replace).unwrap();
+    let jobs: Vec<String> = plan.jobs.iter().map(ToString::to_string).collect();
+    assert_eq!(jobs, ["a.service/restart", "b.service/restart"]);
+}
+
 /// systemctl(1), --job-mode=ignore-dependencies: at once, also where its job is there and waits.
 #[test]
 fn a_job_without_dependencies_waits_for_none() {

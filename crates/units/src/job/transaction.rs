@@ -522,8 +522,12 @@ fn pulled_in(world: &dyn World, job: &Planned) -> Vec<Pulled> {
         }
         others.extend(graph.on(&job.unit, PropagatesStopTo));
         let kind = job.kind;
-        // A restart restarts those that are up, and leaves the others alone.
-        others.retain(|it| kind == JobType::Stop || world.activity(it).is_up());
+        // A restart restarts those that are up, or are about to be, and leaves the others alone.
+        let is_up = |it: &UnitName| {
+            let activity = world.activity(it);
+            activity.is_up() && activity != Activity::Deactivating
+        };
+        others.retain(|it| kind == JobType::Stop || is_up(it));
         pull(others, kind, true, false);
     }
     if job.kind == JobType::Reload {
