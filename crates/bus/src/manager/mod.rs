@@ -36,6 +36,8 @@ pub(crate) const METHODS: &[(&str, &str, &str)] = &[
     ("KillUnit", "ssi", ""),
     ("ResetFailedUnit", "s", ""),
     ("ResetFailed", "", ""),
+    ("RefUnit", "s", ""),
+    ("UnrefUnit", "s", ""),
     ("StartTransientUnit", "ssa(sv)a(sa(sv))", "o"),
     ("GetUnitProcesses", "s", "a(sus)"),
     ("AttachProcessesToUnit", "ssau", ""),
@@ -140,4 +142,24 @@ pub(crate) fn object_path(path: String) -> OwnedObjectPath {
 
 pub(crate) fn unit_path(unit: &str) -> OwnedObjectPath {
     object_path(path::of_unit(unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::METHODS;
+
+    /// What systemctl and systemd-run of 252 call before what they are asked for.
+    #[test]
+    fn clients_find_what_they_begin_with() {
+        for (name, arguments) in [
+            ("Subscribe", ""),
+            ("RefUnit", "s"),
+            ("UnrefUnit", "s"),
+            ("Reexecute", ""),
+            ("StartTransientUnit", "ssa(sv)a(sa(sv))"),
+        ] {
+            let found = METHODS.iter().find(|(it, ..)| *it == name);
+            assert_eq!(found.map(|it| it.1), Some(arguments), "{name}");
+        }
+    }
 }

@@ -89,6 +89,7 @@ impl Call<'_> {
             "KillUnit" => self.kill().await,
             "ResetFailedUnit" => self.reset_one().await,
             "ResetFailed" => self.reset(Vec::new()).await,
+            "RefUnit" | "UnrefUnit" => self.reference().await,
             "StartTransientUnit" => self.start_transient().await,
             _ => return None,
         })
@@ -298,6 +299,18 @@ impl Call<'_> {
         };
         let killed = self.service.units.kill(&permit, unit(name)?, signal, whom);
         killed.await?;
+        Ok(Body::default())
+    }
+
+    async fn reference(&self) -> Answer {
+        let (name,): (String,) = self.arguments()?;
+        self.refer_to(&name).await
+    }
+
+    /// A client wants to ask after a unit once that has ended. Units that were loaded are known
+    /// until the daemon ends: there is nothing to keep.
+    pub(crate) async fn refer_to(&self, name: &str) -> Answer {
+        self.view(name, true).await?;
         Ok(Body::default())
     }
 

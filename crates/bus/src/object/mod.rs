@@ -205,6 +205,8 @@ pub(crate) const METHODS: &[(&str, &str, &str)] = &[
     ("ReloadOrRestart", "s", "o"),
     ("Kill", "si", ""),
     ("ResetFailed", "", ""),
+    ("Ref", "", ""),
+    ("Unref", "", ""),
 ];
 
 async fn unit_call(call: Call<'_>, name: &str) -> Answer {
@@ -221,6 +223,7 @@ async fn unit_call(call: Call<'_>, name: &str) -> Answer {
             let (whom, signal): (String, i32) = message.arguments().ok_or_else(wrong)?;
             return call.kill_unit(name, &whom, signal).await;
         }
+        "Ref" | "Unref" => return call.refer_to(name).await,
         "ResetFailed" => return call.reset(vec![name.to_owned()]).await,
         "Abandon" if name.ends_with(".scope") => return call.abandon_scope(name).await,
         "GetProcesses" => return call.processes_of(name).await,
