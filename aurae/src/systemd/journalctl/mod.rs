@@ -110,23 +110,15 @@ pub(super) async fn last_lines(
     entries.iter().try_for_each(|it| reading.print(it))
 }
 
-/// Prints what a unit prints, until its last run has ended.
+/// Prints what a unit prints, to the byte and by stream, until its last run has ended.
 pub(super) async fn follow_unit(node: &Node, name: &str) -> Result<(), Failure> {
     let machine = Machine::of(node).await?;
     let filter = Filter::of_unit(name);
-    let mut out = std::io::stdout();
     let mut over = false;
     loop {
         let logs = source::logs(node, &filter, &machine).await?;
         if let Some(log) = logs.last() {
-            let mut lines = source::lines(node, log, &filter, None, Some("")).await?;
-            while let Some(entry) = lines.next().await {
-                let entry = entry?;
-                out.write_all(entry.get("MESSAGE").unwrap_or_default())?;
-                out.write_all(b"\n")?;
-                out.flush()?;
-            }
-            return Ok(());
+            return source::pieces(node, log, &mut Own).await;
         }
         if over {
             return Ok(());
@@ -138,6 +130,18 @@ pub(super) async fn follow_unit(node: &Node, name: &str) -> Result<(), Failure> 
         if !over {
             tokio::time::sleep(LOOK / 10).await;
         }
+    }
+}
+
+/// This program's own streams.
+struct Own;
+
+impl source::Output for Own {
+    fn put(&mut self, is_error: bool, piece: &[u8]) -> std::io::Result<()> {
+        let (mut out, mut error) = (std::io::stdout(), std::io::stderr());
+        let to: &mut dyn Write = if is_error { &mut error } else { &mut out };
+        to.write_all(piece)?;
+        to.flush()
     }
 }
 

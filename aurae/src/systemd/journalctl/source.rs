@@ -7,7 +7,9 @@ use std::pin::Pin;
 
 use api::node::v0::GetRequest;
 use api::observe::v0::{JournalEntry, JournalRequest, LogsRequest, LogsResponse, logs_response};
-use api::runtime::v0::{ExecutableStatus, Kind, ListRequest, ObjectRef, State, object};
+use api::runtime::v0::{
+    ExecutableStatus, Kind, ListRequest, ObjectRef, State, Stream as Printed, object,
+};
 use futures_util::stream::{Stream, StreamExt, select_all};
 use tonic::{Request, Streaming};
 
@@ -16,6 +18,7 @@ use super::filter::Filter;
 use crate::cmd::logs::Lines;
 use crate::cmd::ps;
 use crate::failure::Failure;
+use crate::output::note;
 use crate::systemd::node::Node;
 use crate::systemd::time;
 
@@ -252,6 +255,47 @@ pub(super) async fn lines(
     Ok(entries.boxed_local())
 }
 
+/// What takes a program's output as it is.
+pub(super) trait Output {
+    /// A piece of it: of standard error, or of standard output.
+    fn put(&mut self, is_error: bool, piece: &[u8]) -> std::io::Result<()>;
+}
+
+/// One log as it was printed, from its beginning to its end.
+pub(super) async fn pieces(
+    node: &Node,
+    log: &Log,
+    output: &mut impl Output,
+) -> Result<(), Failure> {
+    let request = LogsRequest {
+        refs: vec![log.reference.clone()],
+        follow: true,
+        ..Default::default()
+    };
+    let mut client = node.session.node.observe();
+    let answer = client.logs(Request::new(request)).await;
+    let mut answers = answer.map_err(client::Error::from)?.into_inner();
+    while let Some(answer) = answers.next().await {
+        let answer = answer.map_err(client::Error::from)?;
+        put(output, answer.message)?;
+    }
+    Ok(())
+}
+
+fn put(output: &mut impl Output, message: Option<logs_response::Message>) -> Result<(), Failure> {
+    match message {
+        Some(logs_response::Message::Data(data)) => {
+            let is_error = data.stream() == Printed::Stderr;
+            Ok(output.put(is_error, &data.data)?)
+        }
+        Some(logs_response::Message::Gap(gap)) => {
+            note(&format!("{} bytes of output are not there", gap.bytes));
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Pieces of a log, made into lines.
 struct Joined {
     printer: Printer,
@@ -342,4 +386,36 @@ impl Merged {
 /// Several, as they come.
 pub(super) fn together(sources: Vec<Entries>) -> Entries {
     select_all(sources).boxed_local()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `systemd-run --pipe` prints is what the command printed: no line feed comes to it.
+    #[test]
+    fn output_is_given_as_it_is_and_by_stream() {
+        #[derive(Default)]
+        struct Taken([Vec<u8>; 2]);
+        impl Output for Taken {
+            fn put(&mut self, is_error: bool, piece: &[u8]) -> std::io::Result<()> {
+                self.0[usize::from(is_error)].extend(piece);
+                Ok(())
+            }
+        }
+        let mut taken = Taken::default();
+        for (stream, piece) in [
+            (Printed::Stdout, "a\n<3>b"),
+            (Printed::Stderr, "c"),
+            (Printed::Stdout, "d"),
+        ] {
+            let data = api::observe::v0::LogData {
+                stream: stream.into(),
+                data: piece.into(),
+                ..Default::default()
+            };
+            put(&mut taken, Some(logs_response::Message::Data(data))).unwrap();
+        }
+        assert_eq!(taken.0, [b"a\n<3>bd".to_vec(), b"c".to_vec()]);
+    }
 }
