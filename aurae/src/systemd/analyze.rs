@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `systemd-analyze`: what of it needs no manager; the rest is the original's, by the bus. Unit files are `aurae schedule verify`'s and
-//! `security`'s; calendars and spans are crate `units`'.
+//! `systemd-analyze`: what of it needs no manager; the rest is the original's, by the bus. Unit
+//! files are `aurae schedule verify`'s and `security`'s; calendars and spans are crate `units`'.
 
 use std::ffi::OsString;
 

@@ -66,8 +66,8 @@ pub(super) fn names_another_node() -> bool {
     CHOICES.iter().any(|it| std::env::var_os(it).is_some())
 }
 
-/// Whether the original is there for what this program doesn't do. It speaks to this machine's PID 1
-/// alone, by the bus: where that is ours, and no other node is named.
+/// Whether the original is there for what this program doesn't do. It speaks to PID 1 of this
+/// machine alone, by the bus: where that is ours, and no other node is named.
 pub(super) fn has_original(name: Name) -> bool {
     if names_another_node() {
         return false;

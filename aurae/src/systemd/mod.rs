@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The commands that are called by systemd's names: `aurae`, executed as `systemctl`, `journalctl`,
 //! `shutdown` and so on, does what systemd 252's manual pages say of these, by the API of the node
-//! of this machine. Where another PID 1 runs the machine, the original is executed instead; so it is
-//! for what we don't do and it does by `org.freedesktop.systemd1`, which the node serves.
+//! of this machine. Where another PID 1 runs the machine, the original is executed instead; it is,
+//! too, for what we don't do and it does by `org.freedesktop.systemd1`, which the node serves.
 //!
 //! It decides nothing about units: the node does. It isn't `aurae unit`, whose words and flags are
 //! ours.

@@ -124,7 +124,11 @@ fn what_systemds_generator_makes_is_read_as_it_is_meant() {
                 compared += compare(&table, &unit, &text.unwrap_or_default());
             }
             let links = made.join(format!("{name}.requires"));
-            for link in links.is_dir().then(|| names(&links)).unwrap_or_default() {
+            let links = match links.is_dir() {
+                true => names(&links),
+                false => Vec::new(),
+            };
+            for link in links {
                 let found = unit.requires.iter().any(|it| it.unit.as_str() == link);
                 assert!(found, "{table}: {name} requires {link}");
             }

@@ -171,7 +171,7 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// Refuses by name what would be for another manager, and leaves lists of words to the original.
+    /// Refuses what would be for another manager; lists of words are the original's.
     pub(super) fn check(&self) -> Result<(), Failure> {
         let is_help = |words: &[String]| words.iter().any(|it| it == "help");
         if is_help(&self.kinds) || is_help(&self.states) || self.signal == "help" {
