@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `org.freedesktop.LogControl1` (org.freedesktop.LogControl1(5)), and the properties of the
-//! manager of the same meaning. What a client sets is kept and told, as scripts that set it and set
-//! it back want it. What the daemon logs is its configuration's (`node.log_level`), and isn't changed.
+//! manager of the same meaning. What a client sets is kept and told, as scripts that set it and
+//! set it back want it. What the daemon logs is its configuration's (`node.log_level`), and isn't
+//! changed.
 
 use zbus::Variant;
 
