@@ -62,6 +62,7 @@ mod units_bus;
 mod units_end;
 mod units_follow;
 mod units_given;
+mod units_held;
 mod units_init;
 mod units_judge;
 mod units_many;

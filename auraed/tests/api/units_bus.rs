@@ -18,18 +18,18 @@ use testkit::soon;
 
 use crate::units::Machine;
 
-const NAME: &str = "org.freedesktop.systemd1";
-const MANAGER: &str = "/org/freedesktop/systemd1";
+pub(crate) const NAME: &str = "org.freedesktop.systemd1";
+pub(crate) const MANAGER: &str = "/org/freedesktop/systemd1";
 const INTERFACE: &str = "org.freedesktop.systemd1.Manager";
 
 /// A bus of the test's own, and where the private socket is.
-struct Bus {
+pub(crate) struct Bus {
     folder: PathBuf,
     child: Child,
 }
 
 impl Bus {
-    fn start(name: &str) -> Option<Bus> {
+    pub(crate) fn start(name: &str) -> Option<Bus> {
         for program in ["dbus-daemon", "busctl", "systemctl"] {
             if !Path::new("/usr/bin").join(program).exists() {
                 eprintln!("skipped: {program} is not installed");
@@ -62,7 +62,7 @@ impl Bus {
         Some(Bus { folder, child })
     }
 
-    fn node(&self) -> Option<Machine> {
+    pub(crate) fn node(&self) -> Option<Machine> {
         let bus = format!("units.bus={}/bus", self.folder.display());
         let private = format!("units.private={}/private", self.folder.display());
         let machine = Machine::start_with(&["units.systemd1=true", &bus, &private])?;
@@ -80,11 +80,16 @@ impl Bus {
     }
 
     /// A method of the manager.
-    fn call(&self, words: &[&str]) -> Result<String, String> {
+    pub(crate) fn call(&self, words: &[&str]) -> Result<String, String> {
         self.busctl(&[&["call", NAME, MANAGER, INTERFACE], words].concat())
     }
 
-    fn property(&self, path: &str, interface: &str, name: &str) -> Result<String, String> {
+    pub(crate) fn property(
+        &self,
+        path: &str,
+        interface: &str,
+        name: &str,
+    ) -> Result<String, String> {
         self.busctl(&["get-property", NAME, path, interface, name])
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Methods about units as they are: which there are, whose a process is.
 
-use api_words::{GET, KILL, LIST, RESET, TRANSIENT};
+use api_words::{GET, KILL, LIST, RESET, STOP, TRANSIENT};
 use kernel::cgroup::Cgroup;
 use kernel::procfs::command_line;
 use model::error::Reason;
@@ -23,6 +23,7 @@ pub(super) mod api_words {
     pub(crate) const GET: &str = "schedule.GetUnit";
     pub(crate) const LIST: &str = "schedule.ListUnits";
     pub(crate) const KILL: &str = "schedule.KillUnit";
+    pub(crate) const STOP: &str = "schedule.StopUnit";
     pub(crate) const RESET: &str = "schedule.ResetFailedUnits";
     pub(crate) const TRANSIENT: &str = "schedule.StartTransientUnit";
 }
@@ -90,6 +91,9 @@ impl Call<'_> {
             "ResetFailedUnit" => self.reset_one().await,
             "ResetFailed" => self.reset(Vec::new()).await,
             "RefUnit" | "UnrefUnit" => self.reference().await,
+            "FreezeUnit" => self.hold_named(true).await,
+            "ThawUnit" => self.hold_named(false).await,
+            "CleanUnit" => self.clean_named().await,
             "StartTransientUnit" => self.start_transient().await,
             _ => return None,
         })
@@ -311,6 +315,32 @@ impl Call<'_> {
     /// until the daemon ends: there is nothing to keep.
     pub(crate) async fn refer_to(&self, name: &str) -> Answer {
         self.view(name, true).await?;
+        Ok(Body::default())
+    }
+
+    async fn hold_named(&self, frozen: bool) -> Answer {
+        let (name,): (String,) = self.arguments()?;
+        self.hold(&name, frozen).await
+    }
+
+    /// Holds the processes of a unit, or lets them go on. Who may signal them may.
+    pub(crate) async fn hold(&self, name: &str, frozen: bool) -> Answer {
+        let permit = self.service.permit(self.caller, KILL, name).await?;
+        let held = self.service.units.hold(&permit, unit(name)?, frozen);
+        held.await?;
+        Ok(Body::default())
+    }
+
+    async fn clean_named(&self) -> Answer {
+        let (name, what): (String, Vec<String>) = self.arguments()?;
+        self.clean(&name, what).await
+    }
+
+    /// Removes folders of a unit that is down.
+    pub(crate) async fn clean(&self, name: &str, what: Vec<String>) -> Answer {
+        let permit = self.service.permit(self.caller, STOP, name).await?;
+        let cleaned = self.service.units.clean(&permit, unit(name)?, what);
+        cleaned.await?;
         Ok(Body::default())
     }
 

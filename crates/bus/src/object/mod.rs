@@ -207,6 +207,9 @@ pub(crate) const METHODS: &[(&str, &str, &str)] = &[
     ("ResetFailed", "", ""),
     ("Ref", "", ""),
     ("Unref", "", ""),
+    ("Freeze", "", ""),
+    ("Thaw", "", ""),
+    ("Clean", "as", ""),
 ];
 
 async fn unit_call(call: Call<'_>, name: &str) -> Answer {
@@ -222,6 +225,12 @@ async fn unit_call(call: Call<'_>, name: &str) -> Answer {
         "Kill" => {
             let (whom, signal): (String, i32) = message.arguments().ok_or_else(wrong)?;
             return call.kill_unit(name, &whom, signal).await;
+        }
+        "Freeze" => return call.hold(name, true).await,
+        "Thaw" => return call.hold(name, false).await,
+        "Clean" => {
+            let (what,): (Vec<String>,) = message.arguments().ok_or_else(wrong)?;
+            return call.clean(name, what).await;
         }
         "Ref" | "Unref" => return call.refer_to(name).await,
         "ResetFailed" => return call.reset(vec![name.to_owned()]).await,

@@ -130,7 +130,7 @@ fn abilities(view: &View, all: &mut Properties) {
         ("CanStop", !refuses("RefuseManualStop")),
         ("CanReload", loaded && reloads),
         ("CanIsolate", loaded && refuses("AllowIsolate")),
-        ("CanFreeze", false),
+        ("CanFreeze", view.group.is_some()),
         ("StopWhenUnneeded", refuses("StopWhenUnneeded")),
         ("RefuseManualStart", refuses("RefuseManualStart")),
         ("RefuseManualStop", refuses("RefuseManualStop")),
@@ -190,6 +190,13 @@ pub(super) fn absent(name: &UnitName) -> Properties {
     ]
 }
 
+/// What has triggered it, in systemd's names.
+fn trigger(view: &View) -> Vec<(String, String)> {
+    let all = view.trigger.iter();
+    all.map(|(name, value)| (name.to_ascii_lowercase(), value.clone()))
+        .collect()
+}
+
 /// How it is.
 fn state(view: &View) -> Properties {
     let status = &view.status;
@@ -208,7 +215,10 @@ fn state(view: &View) -> Properties {
         ("Following", text("")),
         ("LoadState", text(status.load)),
         ("ActiveState", text(status.active)),
-        ("FreezerState", text("running")),
+        (
+            "FreezerState",
+            text(if view.is_held { "frozen" } else { "running" }),
+        ),
         ("SubState", text(status.sub)),
         ("FragmentPath", text(&status.fragment)),
         ("DropInPaths", Variant::from(status.dropins.clone())),
@@ -217,7 +227,8 @@ fn state(view: &View) -> Properties {
         ("LoadError", Variant::from(error)),
         ("Job", job(view)),
         ("InvocationID", Variant::from(invocation(view))),
-        ("CanClean", Variant::from(Vec::<String>::new())),
+        ("CanClean", Variant::from(view.folders.clone())),
+        ("ActivationDetails", Variant::from(trigger(view))),
         ("Refs", Variant::from(Vec::<String>::new())),
     ]
 }
