@@ -104,6 +104,11 @@ pub(super) async fn run(
         };
         status = status.max(told);
     }
+    if job == Job::Stop && !options.quiet {
+        for name in &names {
+            warn_of_triggers(node, name).await?;
+        }
+    }
     let stays = matches!(job, Job::Start | Job::Restart);
     if options.wait && stays && !options.no_block && status == 0 {
         for name in &names {
@@ -111,6 +116,32 @@ pub(super) async fn run(
         }
     }
     Ok(status)
+}
+
+/// Says which units that are up may start again what was stopped.
+async fn warn_of_triggers(node: &Node, name: &str) -> Result<(), Failure> {
+    let Some(detail) = node.get(name).await? else {
+        return Ok(());
+    };
+    let by = detail.dependencies.into_iter();
+    let by = by.filter(|it| it.kind == "TriggeredBy");
+    let mut up = Vec::new();
+    for unit in by.flat_map(|it| it.units) {
+        let status = node.get(&unit).await?.and_then(|it| it.status);
+        if status.is_some_and(|it| it.active == "active") {
+            up.push(unit);
+        }
+    }
+    if !up.is_empty() {
+        let name = printable(name);
+        note(&format!(
+            "Warning: Stopping {name}, but it can still be activated by:"
+        ));
+        for unit in up {
+            note(&format!("  {}", printable(&unit)));
+        }
+    }
+    Ok(())
 }
 
 /// A job on one unit; `None`: there was nothing to do.

@@ -174,13 +174,6 @@ pub(super) fn of(detail: &UnitDetail, style: &Style) -> BTreeMap<String, String>
     put("FragmentPath", status.fragment.clone());
     put("DropInPaths", status.dropins.join(" "));
     put("UnitFileState", status.file_state.clone());
-    put("ActiveEnterTimestamp", timestamp(&status.active_since));
-    put("InactiveEnterTimestamp", timestamp(&status.inactive_since));
-    let times = detail.times.unwrap_or_default();
-    put("StateChangeTimestamp", timestamp(&times.changed));
-    put("InactiveExitTimestamp", timestamp(&times.begun));
-    put("ActiveExitTimestamp", timestamp(&times.left));
-    put("ConditionTimestamp", timestamp(&times.begun));
     put("InvocationID", detail.invocation.clone());
     put("CanStart", yes(status.load == "loaded"));
     put("CanStop", yes(true));
@@ -196,8 +189,6 @@ pub(super) fn of(detail: &UnitDetail, style: &Style) -> BTreeMap<String, String>
     }
     if is_service {
         of_service(&status, &mut put);
-        put("ExecMainStartTimestamp", timestamp(&times.main_begun));
-        put("ExecMainExitTimestamp", timestamp(&times.main_ended));
         let control = detail.control_pid.unwrap_or(0);
         put("ControlPID", control.to_string());
     }
@@ -206,11 +197,39 @@ pub(super) fn of(detail: &UnitDetail, style: &Style) -> BTreeMap<String, String>
         put("LastTriggerUSec", timestamp(&status.last));
         put("Unit", status.triggers.clone());
     }
+    for (name, at) in times(detail, &status) {
+        all.insert(name.to_owned(), timestamp(&at));
+    }
     let can_reload = is_service && all.get("ExecReload").is_some_and(|it| !it.is_empty());
     all.insert("CanReload".to_owned(), yes(can_reload));
     let isolates = all.get("AllowIsolate").is_some_and(|it| is_true(it));
     all.insert("CanIsolate".to_owned(), yes(isolates));
     all
+}
+
+type At = Option<prost_types::Timestamp>;
+
+/// When it changed, and when its main process did.
+fn times(
+    detail: &UnitDetail,
+    status: &api::schedule::v0::UnitStatus,
+) -> impl Iterator<Item = (&'static str, At)> {
+    let times = detail.times.unwrap_or_default();
+    let of_units = [
+        ("ActiveEnterTimestamp", status.active_since),
+        ("InactiveEnterTimestamp", status.inactive_since),
+        ("StateChangeTimestamp", times.changed),
+        ("InactiveExitTimestamp", times.begun),
+        ("ActiveExitTimestamp", times.left),
+        ("ConditionTimestamp", times.begun),
+    ];
+    let of_services = [
+        ("ExecMainStartTimestamp", times.main_begun),
+        ("ExecMainExitTimestamp", times.main_ended),
+    ];
+    let is_service = status.name.ends_with(".service");
+    let of_services = of_services.into_iter().filter(move |_| is_service);
+    of_units.into_iter().chain(of_services)
 }
 
 fn is_true(word: &str) -> bool {

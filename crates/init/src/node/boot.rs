@@ -36,11 +36,32 @@ const TRANSIENT: [&str; 12] = [
     "securityfs",
 ];
 
+/// What programs expect in /dev beside devices, `<(…)` of a shell for one: udev and most initramfs
+/// make them, and the kernel doesn't.
+const LINKS: [(&str, &str); 5] = [
+    ("/dev/fd", "/proc/self/fd"),
+    ("/dev/stdin", "/proc/self/fd/0"),
+    ("/dev/stdout", "/proc/self/fd/1"),
+    ("/dev/stderr", "/proc/self/fd/2"),
+    ("/dev/core", "/proc/kcore"),
+];
+
+/// Makes a link, unless something has its name.
+fn link((path, target): (&str, &str)) -> Result<()> {
+    match std::os::unix::fs::symlink(target, path) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            Err(kernel::Error::from_io("symlink", &error).on(Path::new(path)))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Prepares the machine, or what of it a container or a service needs.
 pub(super) fn boot(role: Role, options: &Options) -> Result<Console> {
     let console = match role {
         Role::Machine => {
-            let problems = mount_machine();
+            let mut problems = mount_machine();
+            problems.extend(LINKS.into_iter().filter_map(|it| link(it).err()));
             open_console();
             let console = Console::of_machine();
             for problem in problems {

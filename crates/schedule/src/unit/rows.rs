@@ -17,26 +17,32 @@ enum How {
     AsItIs,
     /// The node does it: the unit is masked.
     Native,
+    /// The node does it: the unit is active without a process, since others require it and look
+    /// whether it is.
+    Present,
     /// It isn't done at all: the unit is masked.
     Masked,
 }
 
-use How::{AsItIs, Masked, Native};
+use How::{AsItIs, Masked, Native, Present};
 
 /// Units, what becomes of them, and why.
 struct Row(&'static [&'static str], How, &'static str);
 
 const ROWS_OF_SYSTEMD: &[Row] = &[
     Row(
+        &["systemd-journald.service", "systemd-journal-flush.service"],
+        Present,
+        "the journal is the daemon's (`journal.enabled`): these are active, and can't be stopped",
+    ),
+    Row(
         &[
-            "systemd-journald.service",
             "systemd-journald.socket",
             "systemd-journald-dev-log.socket",
             "systemd-journald-audit.socket",
             "systemd-journald@.service",
             "systemd-journald@.socket",
             "systemd-journald-varlink@.socket",
-            "systemd-journal-flush.service",
         ],
         Native,
         "the journal's sockets are the daemon's (`journal.enabled`); audit messages stay in the \
@@ -206,10 +212,18 @@ pub(crate) fn why(path: &str) -> Option<&'static str> {
     rows.find_map(|Row(units, _, why)| units.contains(&name).then_some(*why))
 }
 
+/// A unit that is active, and has nothing to begin or to end.
+const PRESENT: &str = "[Unit]\nDescription=Journal (the daemon's own)\nDefaultDependencies=no\n\
+    RefuseManualStop=yes\n[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStop=/bin/true\n";
+
 /// The text at a path of the folder; an empty one masks.
 pub(crate) fn read(path: &str) -> Option<String> {
     let name = path.strip_prefix(ROWS)?.strip_prefix('/')?;
-    matches!(row(name)?, Native | Masked).then(String::new)
+    match row(name)? {
+        Native | Masked => Some(String::new()),
+        Present => Some(PRESENT.to_owned()),
+        AsItIs => None,
+    }
 }
 
 /// What a folder of it has; `None`: it is none of these.
@@ -224,7 +238,7 @@ pub(crate) fn list(folder: &str) -> Option<Vec<Entry>> {
     }
     let masked = ROWS_OF_SYSTEMD
         .iter()
-        .filter(|Row(_, how, _)| matches!(how, Native | Masked));
+        .filter(|Row(_, how, _)| *how != AsItIs);
     let names = masked.flat_map(|Row(units, ..)| units.iter());
     Some(names.map(|it| entry(it)).collect())
 }
@@ -247,7 +261,7 @@ mod tests {
             let units: Vec<String> = units.iter().map(|it| format!("`{it}`")).collect();
             let how = match how {
                 AsItIs => "as it is",
-                Native => "native",
+                Native | Present => "native",
                 Masked => "not run",
             };
             let _ = writeln!(page, "| {} | {how} | {why} |", units.join(" "));
@@ -305,6 +319,7 @@ mod tests {
             "systemd-udevd.service",
             "user@.service",
             "systemd-initctl.service",
+            "systemd-journald.service",
         ] {
             std::fs::write(format!("{lib}/{name}"), text).unwrap();
         }
@@ -323,6 +338,9 @@ mod tests {
         assert!(why(&users).unwrap().contains("sessions"), "{users}");
         assert!(load("systemd-initctl.service").masked.is_none());
         assert!(load("systemd-udevd.service").masked.is_none());
+        let journal = load("systemd-journald.service");
+        assert!(journal.masked.is_none());
+        assert!(journal.settings.commands("ExecStart").is_empty());
         std::fs::remove_dir_all(top).unwrap();
     }
 }
