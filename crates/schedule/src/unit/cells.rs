@@ -69,9 +69,9 @@ impl Runs {
         self.runtime.run_cell(permit, request).await.map(drop)
     }
 
-    /// The cell of a unit with these limits, in these slices, made where it isn't there. One that an
-    /// earlier activation has left processes in is the next one's, too, as with systemd, and stays
-    /// in the slices that it was made in.
+    /// The cell of a unit with these limits, in these slices, made where it isn't there. One that
+    /// an earlier activation has left processes in is the next one's, too, as with systemd, and
+    /// stays in the slices that it was made in.
     pub(super) async fn unit_cell(
         &self,
         unit: &UnitName,

@@ -240,8 +240,8 @@ impl Runs {
         self.runtime.set_main(permit, &target, pid).await.map(drop)
     }
 
-    /// Begins a command of a unit that has these settings and is in those slices; answers when its program is executed, and where it forks when its main
-    /// process is known.
+    /// Begins a command of a unit that has these settings and is in those slices; answers when its
+    /// program is executed, and where it forks when its main process is known.
     pub(crate) async fn begin(
         &self,
         run: &Run,

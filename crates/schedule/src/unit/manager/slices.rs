@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Slices (systemd.slice(5)): in which of them a unit's cell is, and what may be used in one. A
-//! unit's cell is in its slices where one of them has a limit; where none has, it is directly in the
-//! cell of all units, and an idle slice has no group at all. Groups of scopes are
+//! unit's cell is in its slices where one of them has a limit; where none has, it is directly in
+//! the cell of all units, and an idle slice has no group at all. Groups of scopes are
 //! [`super::scopes`]'.
 
 use std::path::PathBuf;
