@@ -108,6 +108,25 @@ async fn a_file_that_comes_after_a_reload_is_found_where_a_unit_wants_it() {
 }
 
 #[tokio::test]
+async fn how_long_a_unit_may_run_follows_its_files() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    let person = machine.node.administrator().await;
+    let file = |most: &str| {
+        let text = format!("ExecStart=/bin/sleep 1000\nRuntimeMaxSec={most}");
+        machine.service("short.service", &text);
+    };
+    file("infinity");
+    start(&person, "short.service").await;
+    file("100ms");
+    let request = wire::ReloadUnitFilesRequest {};
+    units(&person).reload_unit_files(request).await.unwrap();
+    let ended = until(&person, "short", "over", |it| it.active == "failed").await;
+    assert_eq!(ended.result, "timeout");
+}
+
+#[tokio::test]
 async fn a_call_makes_no_unit_of_a_type_that_has_no_end() {
     let Some(machine) = Machine::start() else {
         return;

@@ -2,6 +2,7 @@
 //! What is done to a unit beside jobs (systemctl(1)): its processes are held and go on (`freeze`,
 //! `thaw`), its folders are removed (`clean`), and what its files allow it now holds for what runs.
 
+use identity::Permit;
 use model::error::{Error, Reason};
 use model::lifecycle::State;
 use model::resources::Resources;
@@ -10,13 +11,12 @@ use units::job::World;
 use units::name::{UnitName, UnitType};
 
 use super::orders::Reply;
-use super::{Happened, Manager};
+use super::{Happened, Manager, Order};
 use crate::unit::handle::Units;
+use crate::unit::live::Machine;
 use crate::unit::program;
 use crate::unit::runs::Runs;
-use identity::Permit;
-
-use super::Order;
+use crate::unit::steps::service::{Sub, nanos};
 
 impl Manager {
     /// Whether the processes of a unit are held.
@@ -69,6 +69,29 @@ impl Manager {
             let _ = reply.send(cleaned);
             Happened::Nothing
         });
+    }
+
+    /// Files were read anew: what runs has as long as they say now (`RuntimeMaxSec=`), from when it
+    /// was up.
+    pub(super) fn renew_longest(&mut self) {
+        let running: Vec<UnitName> = self.known.live.iter().filter(|(_, live)| {
+            matches!(&live.machine, Machine::Service(state) if state.sub == Sub::Running)
+        }).map(|(unit, _)| unit.clone()).collect();
+        for unit in running {
+            let longest = nanos(self.known.table.rules(&unit).1.runtime_max);
+            let live = self.known.live_mut(&unit);
+            let since = live.active.map(|(_, boot)| boot);
+            let Machine::Service(state) = &mut live.machine else {
+                continue;
+            };
+            let deadline = longest
+                .zip(since)
+                .map(|(longest, since)| since.saturating_add(longest));
+            if state.deadline != deadline {
+                state.deadline = deadline;
+                self.dirty.insert(unit);
+            }
+        }
     }
 
     /// Files were read anew: what runs is limited as they say now.

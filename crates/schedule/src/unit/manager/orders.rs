@@ -266,6 +266,7 @@ impl Manager {
             self.look_at_machine();
             self.limit_slices();
             self.limit_units();
+            self.renew_longest();
             let timers: Vec<UnitName> = self
                 .known
                 .live

@@ -16,7 +16,7 @@ use super::triggers::Happened;
 use super::{Happened as Event, Manager};
 use crate::unit::kept::Use;
 use crate::unit::live::Machine;
-use crate::unit::program::Told;
+use crate::unit::program::{self, Told};
 use crate::unit::runs::Run;
 use crate::unit::socket::rules::Rules;
 use crate::unit::socket::state::{self, Effect, Has, State, Sub};
@@ -279,6 +279,9 @@ impl Manager {
                     let rules = Rules::of(&files);
                     if rules.remove {
                         place::remove(&rules, files.id.as_str());
+                    }
+                    if !program::keeps_folders(&files.settings, false) {
+                        program::clear(&files);
                     }
                 });
                 let _ = removed.await;
