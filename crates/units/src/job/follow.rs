@@ -7,14 +7,14 @@ use super::{Activity, World};
 use crate::depend::Dependency;
 use crate::name::UnitName;
 
-/// The units to stop since one has gone down by itself: those bound to it, those that are part of
-/// what was stopped by order are the transaction's.
+/// The units to stop since one has gone down by itself: those bound to it, and those that its stop
+/// goes on to (`StopPropagatedFrom=`). Of what is stopped by order they are the transaction's.
 pub fn stopped_with(world: &dyn World, gone: &UnitName) -> Vec<UnitName> {
     let bound = world.graph().of_others(gone, Dependency::BindsTo);
+    let propagated = world.graph().on(gone, Dependency::PropagatesStopTo);
     let down = !world.activity(gone).is_up();
-    bound
-        .into_iter()
-        .filter(|it| down && world.activity(it) != Activity::Inactive)
+    let both = bound.into_iter().chain(propagated);
+    both.filter(|it| down && world.activity(it) != Activity::Inactive)
         .collect()
 }
 

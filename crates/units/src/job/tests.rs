@@ -39,6 +39,18 @@ fn the_longest_row_of_stops_counts() {
     assert_eq!(took(&["x", "a", "b", "b"]), 19);
 }
 
+/// systemd.unit(5), BindsTo=, StopPropagatedFrom=: also where it ends by itself.
+#[test]
+fn what_ends_by_itself_stops_what_is_bound_to_it_and_what_its_stop_goes_on_to() {
+    let text = "b BindsTo a\na StopsWith c\nd Requires a\nb is active\nc is active\nd is active";
+    let stopped = |text: &str| {
+        let all = super::follow::stopped_with(&world(text), &unit("a"));
+        all.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(stopped(text), ["b.service", "c.service"]);
+    assert!(stopped(&format!("{text}\na is active")).is_empty());
+}
+
 /// A service that is being started has its socket's descriptors of before.
 #[test]
 fn a_restart_restarts_what_is_being_started_too() {
@@ -152,6 +164,7 @@ fn world(text: &str) -> Small {
             "After" => Dependency::After,
             "Reloads" => Dependency::PropagatesReloadTo,
             "Upholds" => Dependency::Upholds,
+            "StopsWith" => Dependency::PropagatesStopTo,
             "is" if other == "active" => {
                 world.activity.insert(one, Activity::Active);
                 continue;

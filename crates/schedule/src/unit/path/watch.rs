@@ -35,7 +35,7 @@ pub(crate) enum Since {
 /// That it is to start its unit, and which paths are there now.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Seen {
-    /// The path, for people.
+    /// The path; of a pattern the one that matched.
     pub(crate) path: String,
     pub(crate) existed: Vec<bool>,
 }
@@ -205,6 +205,18 @@ fn look(rules: &Rules, existed: &mut Vec<bool>, since: Since) -> Option<usize> {
     found
 }
 
+/// The path at a place of the rules; of a pattern the first one that it matches.
+fn named(rules: &Rules, at: usize) -> String {
+    match rules.watches.get(at) {
+        Some((Kind::Glob, pattern)) => {
+            let first = facts::matching(pattern).into_iter().next();
+            first.unwrap_or_else(|| pattern.clone())
+        }
+        Some((_, path)) => path.clone(),
+        None => String::new(),
+    }
+}
+
 /// Resolves when the unit of a path unit is to be started.
 ///
 /// # Errors
@@ -220,22 +232,17 @@ pub(crate) async fn wait(
             // Watched first: what comes meanwhile is seen by one or the other.
             let watcher = Watcher::of(&wanted)?;
             let found = look(&wanted, &mut existed, since);
-            Ok::<_, String>((watcher, found, existed))
+            let path = found.map(|at| named(&wanted, at));
+            Ok::<_, String>((watcher, path, existed))
         });
         let (watcher, found, now) = looked.await.map_err(|it| it.to_string())??;
-        let seen = |at: usize, existed: Vec<bool>| {
-            let path = rules.watches.get(at).map(|(_, path)| path.clone());
-            Seen {
-                path: path.unwrap_or_default(),
-                existed,
-            }
-        };
-        if let Some(at) = found {
-            return Ok(seen(at, now));
-        }
         existed = now;
+        if let Some(path) = found {
+            return Ok(Seen { path, existed });
+        }
         if let Some(at) = told(&watcher, &rules).await? {
-            return Ok(seen(at, existed));
+            let path = named(&rules, at);
+            return Ok(Seen { path, existed });
         }
         // From now on it is the difference that counts.
         since = Since::Adoption;
@@ -374,7 +381,8 @@ mod tests {
         still(&mut glob, "another name").await;
         still(&mut filled, "it is empty").await;
         fs::write(top.join("x.conf"), "x").unwrap();
-        comes(glob, "the pattern").await;
+        let seen = comes(glob, "the pattern").await;
+        assert_eq!(seen.path, top.join("x.conf").display().to_string());
         fs::write(inner.join("job"), "x").unwrap();
         comes(filled, "the folder").await;
         fs::remove_dir_all(top).unwrap();
