@@ -68,12 +68,18 @@ async fn a_unit_is_told_which_path_or_timer_has_started_it() {
     machine.service(
         "job.service",
         "Type=oneshot\nRemainAfterExit=yes\n\
+         ExecStartPre=sh -c 'test \"$TRIGGER_UNIT\" != other.path'\n\
          ExecStart=/bin/sh -c 'echo $TRIGGER_UNIT $TRIGGER_PATH >> OUT'\n",
     );
     let sign = machine.at("sign");
+    machine.service(
+        "said.service",
+        "Type=notify\nRemainAfterExit=yes\nExecStart=systemd-notify --ready",
+    );
+    assert_eq!(start(&person, "said.service").await.result, "done");
     machine.unit(
         "job.path",
-        &format!("[Path]\nPathExists={}\n", sign.display()),
+        &format!("[Path]\nPathExistsGlob={}*\n", sign.display()),
     );
     machine.unit("job.timer", "[Timer]\nOnActiveSec=10ms\n");
     start(&person, "job.path").await;

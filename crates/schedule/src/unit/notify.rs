@@ -41,6 +41,10 @@ pub(crate) struct Heard {
     pub(crate) unit: UnitName,
     /// The sender's number.
     pub(crate) pid: i32,
+    /// It is the number of the unit's init. systemd-notify(1) speaks for its parent, unless that is
+    /// PID 1: a command of a unit is PID 1's child under systemd, and its init's here. Only who may
+    /// do everything can speak for another process.
+    pub(crate) by_init: bool,
     /// It was a process of the unit's cell when its message was read. One that had ended by then
     /// isn't, unless the manager knows it by its number.
     pub(crate) inside: bool,
@@ -252,10 +256,12 @@ pub(crate) fn open(
             let Some(message) = message else {
                 continue;
             };
-            let inside = runs.is_of(&unit, sender.pid);
+            let by_init = runs.is_init_of(&unit, sender.pid);
+            let inside = by_init || runs.is_of(&unit, sender.pid);
             let heard_of = Heard {
                 unit: unit.clone(),
                 pid: sender.pid,
+                by_init,
                 inside,
                 message,
             };

@@ -191,6 +191,15 @@ impl Runs {
         cell_of(unit).is_ok_and(|path| self.runtime.is_process_in(&Tenant::system(), &path, pid))
     }
 
+    /// Whether a process is the init that has a unit's commands as children.
+    pub(crate) fn is_init_of(&self, unit: &UnitName, pid: i32) -> bool {
+        let pid = u32::try_from(pid).ok();
+        match self.living(unit).as_deref() {
+            Some(Object::Cell(cell)) => pid.is_some() && cell.pid == pid,
+            _ => false,
+        }
+    }
+
     /// Resolves when no process lives in the cell of a unit.
     pub(crate) async fn emptied(&self, unit: &UnitName) {
         if let Ok(path) = cell_of(unit) {

@@ -56,8 +56,8 @@ impl Manager {
         let is_main = pid.is_some() && self.main_pid(&heard.unit) == pid;
         let is_either = || is_main || self.processes(&heard.unit).iter().any(|(run, _)| of(run));
         match service.notify_access {
-            "main" => is_main,
-            "exec" => is_either(),
+            "main" => is_main || heard.by_init,
+            "exec" => heard.by_init || is_either(),
             "all" => heard.inside || is_either(),
             _ => false,
         }

@@ -13,9 +13,10 @@ use units::name::{UnitName, UnitType};
 use super::orders::Reply;
 use super::{Happened, Manager, Order};
 use crate::unit::handle::Units;
-use crate::unit::live::Machine;
+use crate::unit::live::{Live, Machine};
 use crate::unit::program;
 use crate::unit::runs::Runs;
+use crate::unit::scope;
 use crate::unit::steps::service::{Sub, nanos};
 
 impl Manager {
@@ -71,26 +72,39 @@ impl Manager {
         });
     }
 
-    /// Files were read anew: what runs has as long as they say now (`RuntimeMaxSec=`), from when it
-    /// was up.
-    pub(super) fn renew_longest(&mut self) {
-        let running: Vec<UnitName> = self.known.live.iter().filter(|(_, live)| {
-            matches!(&live.machine, Machine::Service(state) if state.sub == Sub::Running)
-        }).map(|(unit, _)| unit.clone()).collect();
-        for unit in running {
-            let longest = nanos(self.known.table.rules(&unit).1.runtime_max);
+    /// How long what runs now may run (`RuntimeMaxSec=`), by its files as they are known.
+    pub(super) fn longest(&self) -> Vec<(UnitName, Option<u64>)> {
+        let of = |(unit, live): (&UnitName, &Live)| match &live.machine {
+            Machine::Service(state) if state.sub == Sub::Running => {
+                let longest = nanos(self.known.table.rules(unit).1.runtime_max);
+                Some((unit.clone(), longest))
+            }
+            Machine::Scope(state) if state.sub == scope::Sub::Running => {
+                Some((unit.clone(), self.rules_of_scope(unit).longest))
+            }
+            _ => None,
+        };
+        self.known.live.iter().filter_map(of).collect()
+    }
+
+    /// Files were read anew: where they say another time than before, that counts, from when the
+    /// unit was up. What a service has asked for besides (`EXTEND_TIMEOUT_USEC=`) stays otherwise.
+    pub(super) fn renew_longest(&mut self, before: &[(UnitName, Option<u64>)]) {
+        for (unit, longest) in self.longest() {
+            let known = before.iter().find(|(it, _)| *it == unit);
+            if known.is_some_and(|(_, before)| *before == longest) {
+                continue;
+            }
             let live = self.known.live_mut(&unit);
             let since = live.active.map(|(_, boot)| boot);
-            let Machine::Service(state) = &mut live.machine else {
-                continue;
-            };
-            let deadline = longest
-                .zip(since)
-                .map(|(longest, since)| since.saturating_add(longest));
-            if state.deadline != deadline {
-                state.deadline = deadline;
-                self.dirty.insert(unit);
+            let ends = longest.zip(since);
+            let ends = ends.map(|(longest, since)| since.saturating_add(longest));
+            match &mut live.machine {
+                Machine::Service(state) => state.deadline = ends,
+                Machine::Scope(state) => state.deadline = ends,
+                _ => continue,
             }
+            self.dirty.insert(unit);
         }
     }
 

@@ -252,6 +252,7 @@ impl Manager {
             .collect();
         let up = |it: &&UnitName| self.known.activity(it).is_up();
         let ups: Vec<UnitName> = live.iter().filter(up).cloned().collect();
+        let longest = self.longest();
         let old = self.known.table.clone();
         let read = tokio::task::spawn_blocking(move || {
             let mut table = crate::unit::table::Table::read_again(&old, &live);
@@ -266,7 +267,7 @@ impl Manager {
             self.look_at_machine();
             self.limit_slices();
             self.limit_units();
-            self.renew_longest();
+            self.renew_longest(&longest);
             let timers: Vec<UnitName> = self
                 .known
                 .live
