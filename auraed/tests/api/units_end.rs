@@ -240,6 +240,10 @@ async fn an_idle_service_waits_for_work_and_not_for_what_waits_for_it() {
          [Service]\nType=oneshot\nExecStart=/bin/true\n",
     );
     assert_eq!(start(&administrator, "last").await.result, "done");
+    // The getty is up when its shell is executed, and writes a moment later.
+    testkit::soon("what both write", || {
+        (machine.out().len() >= 2).then_some(())
+    });
     let times: Vec<u64> = machine.out().iter().flat_map(|it| it.parse()).collect();
     let [work, getty] = *times.as_slice() else {
         panic!("two have written: {times:?}");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `set-property`: settings of a unit as drop-ins in the folders that systemctl keeps them in
-//! (systemctl(1)), which `revert` empties; the node reads them then. Settings alone are written:
-//! what runs has them when it is started anew.
+//! (systemctl(1)), which `revert` empties; the node reads them then. Limits hold for what runs at
+//! once; other settings when it is started anew.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ pub(super) async fn set(options: &Options, words: &[String]) -> Result<u8, Failu
         write(&folder, name, text)?;
     }
     jobs::daemon_reload(&node).await?;
-    let words = format!("{unit} has them when it is started the next time.");
+    let words = format!("{unit} has new limits now, and what else is set at its next start.");
     tell(options.quiet, &printable(&words));
     Ok(0)
 }
