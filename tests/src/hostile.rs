@@ -101,7 +101,7 @@ fn fork_bomb(node: &mut Node) -> Result<()> {
         "{}systemctl daemon-reload && systemctl start bomb",
         file(
             "bomb.service",
-            "[Service]\nTasksMax=50\nExecStart=/usr/bin/perl -e \"fork while 1\"\n"
+            "[Service]\nTasksMax=50\nTimeoutStopSec=2\nExecStart=/usr/bin/perl -e \"fork while 1\"\n"
         )
     ))?;
     // A kernel before 6.10 or so counts a refusal in the group of the process that forks alone.
@@ -121,18 +121,20 @@ fn show(unit: &str, property: &str) -> String {
 
 fn slice(node: &mut Node) -> Result<()> {
     let limit = |count: &str| {
-        let text = format!("[Slice]\nTasksMax={count}\n");
+        // The bomb has a part of a processor, so that the story is quick.
+        let text = format!("[Slice]\nTasksMax={count}\nCPUQuota=30%%\n");
         file("few.slice", &text) + "systemctl daemon-reload; "
     };
     let unit = |name: &str, run: &str| {
-        let text = format!("[Service]\nSlice=few.slice\nExecStart={run}\n");
+        // What forks faster than it is asked to end is killed after its time.
+        let text = format!("[Service]\nSlice=few.slice\nTimeoutStopSec=2\nExecStart={run}\n");
         file(name, &text)
     };
     node.sh(&format!(
         "{}{}{}systemctl start calm",
         unit("bomb.service", "/usr/bin/perl -e \"fork while 1\""),
         unit("calm.service", "/bin/sleep 1000"),
-        limit("40"),
+        limit("12"),
     ))?;
     let group = node.sh(&format!(
         "echo /sys/fs/cgroup{}",
@@ -141,8 +143,8 @@ fn slice(node: &mut Node) -> Result<()> {
     let group = group.trim();
     // Both units' processes count together, and the one that is there first stays.
     node.sh(&format!(
-        "systemctl start bomb; until test $(cat {group}/pids.current) -ge 40; do sleep 0.1; done; \
-         sleep 1; test $(cat {group}/pids.current) -le 40 && systemctl is-active calm"
+        "systemctl start bomb; until test $(cat {group}/pids.current) -ge 12; do sleep 0.1; done; \
+         sleep 1; test $(cat {group}/pids.current) -le 12 && systemctl is-active calm"
     ))?;
     node.sh(OTHERS)?;
     let inside = format!("{group}/cgroup.procs");
@@ -162,8 +164,8 @@ fn slice(node: &mut Node) -> Result<()> {
     )?;
     // What the files say now holds for what runs.
     node.sh(&format!(
-        "{}until test $(cat {group}/pids.max) = 50; do sleep 0.1; done",
-        limit("50")
+        "{}until test $(cat {group}/pids.max) = 16; do sleep 0.1; done",
+        limit("16")
     ))?;
     node.sh("systemctl stop bomb; systemctl reset-failed; ! pgrep -f '[f]ork while 1'")?;
     node.sh(&format!(
