@@ -104,7 +104,7 @@ fn fork_bomb(node: &mut Node) -> Result<()> {
             "[Service]\nTasksMax=50\nTimeoutStopSec=2\nExecStart=/usr/bin/perl -e \"fork while 1\"\n"
         )
     ))?;
-    // A kernel before 6.10 or so counts a refusal in the group of the process that forks alone.
+    // Linux 6.1 counts a refusal in the group of the process that forks alone.
     let refused = "group=/sys/fs/cgroup/$(systemctl show -p ControlGroup --value bomb); \
         until grep -qs '^max [1-9]' $group/pids.events $group/*/pids.events; \
         do systemctl is-active -q bomb || exit 1; sleep 0.1; done";

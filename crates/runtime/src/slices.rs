@@ -167,8 +167,8 @@ impl Shared {
 }
 
 impl Runtime {
-    /// Gives the innermost of these slices of a cell those limits, where its group is there.
-    /// Whether it is. Blocks for a few system calls.
+    /// Gives the innermost of these slices of a cell those limits, where its group is there. Blocks
+    /// for a few system calls.
     ///
     /// # Errors
     /// As for the limits of a cell. `PERMISSION_DENIED`: the permit isn't for that cell's update.
@@ -179,17 +179,17 @@ impl Runtime {
         cell: &ObjectPath,
         slices: &[String],
         resources: &Resources,
-    ) -> Result<bool, Error> {
+    ) -> Result<(), Error> {
         permit.demand(tenant, &Effect::on("runtime.UpdateCell", cell))?;
         let folder = self.folder_of_slice(tenant, cell, slices);
         let Ok(group) = Cgroup::open(&folder) else {
-            return Ok(false);
+            return Ok(());
         };
         if let Some(Ok(around)) = folder.parent().map(Cgroup::open) {
             limits::enable(&around, resources)?;
             limits::check_protection(&around, resources)?;
         }
-        limit(&group, resources).map(|()| true)
+        limit(&group, resources)
     }
 
     /// The folder of the innermost of these slices of a cell, whether or not it is there.

@@ -14,6 +14,7 @@ mod archive;
 mod execute;
 mod fstab;
 mod images;
+mod machine;
 mod packages;
 mod podman;
 mod systemd;

@@ -2,7 +2,7 @@
 //! `org.freedesktop.systemd1.Unit`: what units of every type have.
 
 use schedule::unit::View;
-use units::depend::Dependency;
+use units::depend::{Dependency, SHOWN};
 use units::name::UnitName;
 use units::value::Condition;
 use zbus::Variant;
@@ -12,39 +12,12 @@ use super::{Properties, no_job};
 use crate::manager::object_path;
 use crate::path;
 
-/// What dependencies are called, and what those of others on this unit are.
-const DEPENDENCIES: [(Dependency, &str, &str); 15] = [
-    (Dependency::Requires, "Requires", "RequiredBy"),
-    (Dependency::Requisite, "Requisite", "RequisiteOf"),
-    (Dependency::Wants, "Wants", "WantedBy"),
-    (Dependency::BindsTo, "BindsTo", "BoundBy"),
-    (Dependency::PartOf, "PartOf", "ConsistsOf"),
-    (Dependency::Upholds, "Upholds", "UpheldBy"),
-    (Dependency::Conflicts, "Conflicts", "ConflictedBy"),
-    (Dependency::Before, "Before", ""),
-    (Dependency::After, "After", ""),
-    (Dependency::OnFailure, "OnFailure", "OnFailureOf"),
-    (Dependency::OnSuccess, "OnSuccess", "OnSuccessOf"),
-    (
-        Dependency::PropagatesReloadTo,
-        "PropagatesReloadTo",
-        "ReloadPropagatedFrom",
-    ),
-    (
-        Dependency::PropagatesStopTo,
-        "PropagatesStopTo",
-        "StopPropagatedFrom",
-    ),
-    (Dependency::JoinsNamespaceOf, "JoinsNamespaceOf", ""),
-    (Dependency::Triggers, "Triggers", "TriggeredBy"),
-];
-
 fn names(units: &[UnitName]) -> Vec<String> {
     units.iter().map(ToString::to_string).collect()
 }
 
 fn dependencies(view: &View, all: &mut Properties) {
-    for (kind, own, others) in DEPENDENCIES {
+    for (kind, own, others) in SHOWN {
         for (name, inverse) in [(own, false), (others, true)] {
             let is_it = |it: &&(Dependency, bool, _)| it.0 == kind && it.1 == inverse;
             let found = view.dependencies.iter().find(is_it);

@@ -194,14 +194,11 @@ fn find_below(group: &Cgroup, uid: Uid, depth: usize) -> Option<PathBuf> {
         let child = group.child(name.to_str()?).ok()?;
         match marked(&child) {
             Some(found) if found == uid => Some(PathBuf::from(name)),
-            Some(_) => {
-                find_below(&child, uid, depth + 1).map(|below| PathBuf::from(name).join(below))
-            }
+            None if !slices::is_slice(name.to_str()?) => None,
             // What is in a slice is in the cell around it.
-            None if slices::is_slice(name.to_str()?) => {
+            Some(_) | None => {
                 find_below(&child, uid, depth + 1).map(|below| PathBuf::from(name).join(below))
             }
-            None => None,
         }
     })
 }

@@ -251,7 +251,10 @@ fn remove_orphans(shared: &Arc<Shared>, around: &Arc<Cgroup>, cell: &Key, known:
             continue;
         };
         if slices::is_slice(name) {
-            remove_orphans(shared, &Arc::new(group), cell, known);
+            let slice = Arc::new(group);
+            remove_orphans(shared, &slice, cell, known);
+            // Made for a cell that never was.
+            slices::tidy(slice.path());
             continue;
         }
         if record::is_left_behind(name) {

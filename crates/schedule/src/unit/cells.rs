@@ -185,14 +185,21 @@ impl Runs {
     }
 
     /// Holds what is in the cell of a unit, or lets it go on.
-    pub(super) async fn hold_cell(&self, cell: &Object, frozen: bool) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// `WRONG_STATE`: it has no cell.
+    pub(super) async fn hold(&self, unit: &UnitName, frozen: bool) -> Result<(), Error> {
+        let Some(cell) = self.living(unit) else {
+            let words = format!("{unit} has no processes");
+            return Err(Error::new(Reason::WrongState, words).about("unit", unit.to_string()));
+        };
         let action = match frozen {
             true => "runtime.FreezeCell",
             false => "runtime.ThawCell",
         };
         let effects = vec![Effect::below(action, &cell.meta().path)];
         let permit = self.identity.node_permit(effects).map_err(Error::from)?;
-        let target = target(cell);
+        let target = target(&cell);
         let held = match frozen {
             true => self.runtime.freeze_cell(permit, &target).await,
             false => self.runtime.thaw_cell(permit, &target).await,

@@ -47,6 +47,34 @@ pub enum Dependency {
     Triggers,
 }
 
+/// What systemd calls dependencies as properties of a unit, and what those of other units on it; an
+/// empty name: it has none (org.freedesktop.systemd1(5)).
+pub const SHOWN: [(Dependency, &str, &str); 15] = [
+    (Dependency::Requires, "Requires", "RequiredBy"),
+    (Dependency::Requisite, "Requisite", "RequisiteOf"),
+    (Dependency::Wants, "Wants", "WantedBy"),
+    (Dependency::BindsTo, "BindsTo", "BoundBy"),
+    (Dependency::PartOf, "PartOf", "ConsistsOf"),
+    (Dependency::Upholds, "Upholds", "UpheldBy"),
+    (Dependency::Conflicts, "Conflicts", "ConflictedBy"),
+    (Dependency::Before, "Before", ""),
+    (Dependency::After, "After", ""),
+    (Dependency::OnFailure, "OnFailure", "OnFailureOf"),
+    (Dependency::OnSuccess, "OnSuccess", "OnSuccessOf"),
+    (
+        Dependency::PropagatesReloadTo,
+        "PropagatesReloadTo",
+        "ReloadPropagatedFrom",
+    ),
+    (
+        Dependency::PropagatesStopTo,
+        "PropagatesStopTo",
+        "StopPropagatedFrom",
+    ),
+    (Dependency::JoinsNamespaceOf, "JoinsNamespaceOf", ""),
+    (Dependency::Triggers, "Triggers", "TriggeredBy"),
+];
+
 /// One dependency.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Edge {

@@ -15,13 +15,12 @@ use anyhow::{Result, bail};
 use testkit::disk;
 use testkit::node::{Bed, Node, Options};
 
+use super::machine::{end, step, up};
 use crate::build::{self, Profile};
 use table::{PACKAGES, Package};
 
 /// How long a step may take: databases are set up, and the machine is slow.
 const STEP: Duration = Duration::from_secs(600);
-/// Until the machine's units are up.
-const UP: Duration = Duration::from_secs(900);
 /// As Debian's installer writes it; a root that was made without that has none.
 const HOSTS: &str = "test -e /etc/hosts || \
     printf '127.0.0.1 localhost\\n127.0.1.1 %s\\n::1 localhost\\n' $(uname -n) > /etc/hosts";
@@ -46,11 +45,7 @@ pub(super) fn run(names: &[String]) -> Result<ExitCode> {
         off: "exec poweroff".into(),
         ..Options::default()
     })?;
-    step(
-        &node,
-        "until systemctl is-active -q multi-user.target; do sleep 1; done",
-        UP,
-    )?;
+    up(&node)?;
     step(&node, HOSTS, STEP)?;
     step(&node, &format!("{APT} install {}", package()), STEP)?;
     println!(
@@ -75,28 +70,11 @@ pub(super) fn run(names: &[String]) -> Result<ExitCode> {
         "{failed} of {} failed",
         PACKAGES.iter().filter(wanted).count()
     );
-    if let Err(error) = node.shutdown() {
-        println!("the machine did not go off in order: {error:#}");
-        failed += 1;
-    }
-    Ok(match failed {
-        0 => ExitCode::SUCCESS,
-        _ => ExitCode::FAILURE,
-    })
+    Ok(end(node, failed))
 }
 
 fn package() -> String {
     format!("{}/aurae-1.deb", testkit::deb::PACKAGES)
-}
-
-fn step(node: &Node, script: &str, limit: Duration) -> Result<String> {
-    let finished = node.start(script)?.finish_within(limit)?;
-    let said = [finished.out, finished.err].concat();
-    let said = String::from_utf8_lossy(&said).into_owned();
-    match finished.status {
-        0 => Ok(said),
-        status => bail!("{status}: {}", testkit::exec::last_lines(&said, 12)),
-    }
 }
 
 /// Until the script succeeds, for half a minute.

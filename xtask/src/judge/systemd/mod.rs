@@ -17,11 +17,10 @@ use testkit::disk::{self, Copy};
 use testkit::node::{Bed, Node, Options};
 
 use super::archive;
+use super::machine::{SHOWN, end, step, up};
 use crate::build::{self, Profile};
 use table::{Fate, SCRIPTS, Script};
 
-/// Until the machine's units are up.
-const UP: Duration = Duration::from_secs(900);
 /// How long other steps may take.
 const STEP: Duration = Duration::from_secs(300);
 /// What scripts use beside systemd's tests: programs, and units of systemd's.
@@ -35,8 +34,6 @@ const BESIDE: [&str; 6] = [
 ];
 const ARCHIVES: &str = "/var/lib/judge";
 const DATA: &str = "/usr/lib/systemd/tests/testdata";
-/// Lines of its log that are shown of a script that failed.
-const SHOWN: usize = 14;
 
 /// Runs those with these numbers; none: all.
 pub(super) fn run(numbers: &[String]) -> Result<ExitCode> {
@@ -83,14 +80,7 @@ pub(super) fn run(numbers: &[String]) -> Result<ExitCode> {
         }
     }
     println!("{passed} passed, {failed} failed");
-    if let Err(error) = node.shutdown() {
-        println!("the machine did not go off in order: {error:#}");
-        failed += 1;
-    }
-    Ok(match failed {
-        0 => ExitCode::SUCCESS,
-        _ => ExitCode::FAILURE,
-    })
+    Ok(end(node, failed))
 }
 
 fn options(bed: &Bed) -> Result<Options> {
@@ -120,11 +110,7 @@ fn boot(bed: &Bed) -> Result<Node> {
 }
 
 fn prepare(node: &Node) -> Result<()> {
-    step(
-        node,
-        "until systemctl is-active -q multi-user.target; do sleep 1; done",
-        UP,
-    )?;
+    up(node)?;
     // The package's links to the client are meant, not the disk's own, which the scripts' services
     // would find first. Dependencies of what is unpacked are there as far as they are needed.
     let prepared = format!(
@@ -137,15 +123,6 @@ fn prepare(node: &Node) -> Result<()> {
     );
     step(node, &prepared, STEP).context("the machine can't be prepared")?;
     Ok(())
-}
-
-fn step(node: &Node, script: &str, limit: Duration) -> Result<String> {
-    let finished = node.start(script)?.finish_within(limit)?;
-    let said = String::from_utf8_lossy(&[finished.out, finished.err].concat()).into_owned();
-    match finished.status {
-        0 => Ok(said),
-        status => bail!("{status}: {}", testkit::exec::last_lines(&said, SHOWN)),
-    }
 }
 
 /// Puts a script's units where the manager finds them. They don't replace what the machine was

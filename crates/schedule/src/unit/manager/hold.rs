@@ -15,7 +15,6 @@ use super::{Happened, Manager, Order};
 use crate::unit::handle::Units;
 use crate::unit::live::{Live, Machine};
 use crate::unit::program;
-use crate::unit::runs::Runs;
 use crate::unit::scope;
 use crate::unit::steps::service::{Sub, nanos};
 
@@ -134,16 +133,6 @@ impl Manager {
                 Happened::Nothing
             });
         }
-    }
-}
-
-impl Runs {
-    async fn hold(&self, unit: &UnitName, frozen: bool) -> Result<(), Error> {
-        let Some(cell) = self.living(unit) else {
-            let words = format!("{unit} has no processes");
-            return Err(Error::new(Reason::WrongState, words).about("unit", unit.to_string()));
-        };
-        self.hold_cell(&cell, frozen).await
     }
 }
 

@@ -448,10 +448,10 @@ impl Manager {
             Machine::Service(state) => (state.sub, state.reloaded),
             _ => (service::Sub::Dead, Outcome::Success),
         };
-        let executed = !self.was_not_executed(unit);
+        let not_executed = self.was_not_executed(unit);
         let ending = match (job.kind, now) {
             // The service has failed, and its start has not.
-            (JobType::Start, now) if !executed && !now.is_active() => Ending::Done,
+            (JobType::Start, now) if not_executed && !now.is_active() => Ending::Done,
             (JobType::Start, Activity::Active | Activity::Reloading) => Ending::Done,
             (JobType::Start, Activity::Failed) => Ending::Failed,
             (JobType::Start, _) if sub == service::Sub::AutoRestart => Ending::Failed,

@@ -14,7 +14,7 @@ use units::job::World;
 use units::name::{UnitName, UnitType};
 use units::time::Span;
 
-use super::slices::chain;
+use super::slices::{chain, names};
 use super::{Happened, Manager};
 use crate::unit::live::Machine;
 use crate::unit::program::group::resources;
@@ -232,10 +232,7 @@ impl Manager {
     /// The folder of a slice.
     pub(super) fn group_of_slice(&self, unit: &UnitName) -> Option<PathBuf> {
         let groups = self.scopes.groups.as_ref().ok()?;
-        let mut all: Vec<_> = chain(Some(unit.clone()))
-            .iter()
-            .map(ToString::to_string)
-            .collect();
+        let mut all = names(&chain(Some(unit.clone())));
         let name = all.pop()?;
         Some(groups.folder(&all, &name))
     }

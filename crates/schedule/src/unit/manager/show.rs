@@ -7,7 +7,7 @@ use model::status::Object;
 use model::time::Timestamp;
 use model::unit::why::UnitWhy;
 use model::unit::{UnitDetail, UnitStatus, UnitTimes};
-use units::depend::{Dependency, triggered};
+use units::depend::{Dependency, SHOWN, triggered};
 use units::files::Files;
 use units::job::Load;
 use units::name::{UnitName, UnitType};
@@ -21,33 +21,11 @@ use crate::unit::steps::service::Process;
 use crate::unit::steps::{Phase, Step};
 use crate::unit::table::Loaded;
 
-/// Which dependencies are shown, and how systemctl calls them.
-const KINDS: [(Dependency, &str); 12] = [
-    (Dependency::Requires, "Requires"),
-    (Dependency::Requisite, "Requisite"),
-    (Dependency::Wants, "Wants"),
-    (Dependency::BindsTo, "BindsTo"),
-    (Dependency::PartOf, "PartOf"),
-    (Dependency::Upholds, "Upholds"),
-    (Dependency::Conflicts, "Conflicts"),
-    (Dependency::Before, "Before"),
-    (Dependency::After, "After"),
-    (Dependency::OnFailure, "OnFailure"),
-    (Dependency::OnSuccess, "OnSuccess"),
-    (Dependency::Triggers, "Triggers"),
-];
-/// The same of other units on this one.
-const OF_OTHERS: [(Dependency, &str); 10] = [
-    (Dependency::Requires, "RequiredBy"),
-    (Dependency::Requisite, "RequisiteOf"),
-    (Dependency::Wants, "WantedBy"),
-    (Dependency::BindsTo, "BoundBy"),
-    (Dependency::PartOf, "ConsistsOf"),
-    (Dependency::Upholds, "UpheldBy"),
-    (Dependency::Conflicts, "ConflictedBy"),
-    (Dependency::OnFailure, "OnFailureOf"),
-    (Dependency::OnSuccess, "OnSuccessOf"),
-    (Dependency::Triggers, "TriggeredBy"),
+/// What the bus alone shows of dependencies.
+const LEFT_OUT: [Dependency; 3] = [
+    Dependency::PropagatesReloadTo,
+    Dependency::PropagatesStopTo,
+    Dependency::JoinsNamespaceOf,
 ];
 
 /// So many processes of a unit that is down are named.
@@ -274,10 +252,10 @@ impl Manager {
     /// On which units it depends, and which on it.
     fn dependencies(&self, id: &UnitName) -> Vec<(&'static str, Vec<String>)> {
         let names = |units: Vec<UnitName>| units.iter().map(ToString::to_string).collect();
-        let own = KINDS.iter();
-        let own = own.map(|(kind, word)| (*word, names(self.known.on(id, *kind))));
-        let others = OF_OTHERS.iter();
-        let others = others.map(|(kind, word)| (*word, names(self.known.of_others(id, *kind))));
+        let shown = || SHOWN.iter().filter(|(kind, ..)| !LEFT_OUT.contains(kind));
+        let own = shown().map(|(kind, name, _)| (*name, names(self.known.on(id, *kind))));
+        let others = shown().filter(|(.., name)| !name.is_empty());
+        let others = others.map(|(kind, _, name)| (*name, names(self.known.of_others(id, *kind))));
         let all = own.chain(others);
         all.filter(|(_, units): &(_, Vec<String>)| !units.is_empty())
             .collect()

@@ -7,7 +7,8 @@
 use std::path::PathBuf;
 
 use identity::Effect;
-use model::name::{ObjectPath, Tenant};
+use model::error::Error;
+use model::name::Tenant;
 use runtime::Slice;
 use units::depend::slice_of;
 use units::name::{UnitName, UnitType, slice_parent};
@@ -15,7 +16,7 @@ use units::unit::Unit;
 
 use super::Manager;
 use crate::unit::program::resources;
-use crate::unit::runs::{CELL, parsed};
+use crate::unit::runs::{CELL, Runs, parsed};
 
 /// A slice and those around it, the topmost first: `user.slice`, `user-1000.slice`.
 pub(super) fn chain(innermost: Option<UnitName>) -> Vec<UnitName> {
@@ -25,13 +26,34 @@ pub(super) fn chain(innermost: Option<UnitName>) -> Vec<UnitName> {
     all
 }
 
-fn names(slices: &[UnitName]) -> Vec<String> {
+pub(super) fn names(slices: &[UnitName]) -> Vec<String> {
     slices.iter().map(ToString::to_string).collect()
 }
 
-/// The cell of all units.
-fn around() -> Option<ObjectPath> {
-    parsed(CELL).ok()
+/// Gives those slices that have a group their limits. Mostly none has: then no permit is taken,
+/// which would be a line of the audit.
+fn limit(runs: &Runs, all: &[(Vec<UnitName>, Slice)]) -> Result<(), Error> {
+    let (system, around) = (Tenant::system(), parsed(CELL)?);
+    let there = all.iter().map(|(chain, slice)| (names(chain), slice));
+    let mut there = there
+        .filter(|(chain, _)| {
+            let folder = runs.runtime.folder_of_slice(&system, &around, chain);
+            folder.exists()
+        })
+        .peekable();
+    if there.peek().is_none() {
+        return Ok(());
+    }
+    let effects = vec![Effect::on("runtime.UpdateCell", &around)];
+    let permit = runs.identity.node_permit(effects).map_err(Error::from)?;
+    for (chain, slice) in there {
+        let runtime = &runs.runtime;
+        let limited = runtime.limit_slice(&permit, &system, &around, &chain, &slice.resources);
+        if let Err(error) = limited {
+            tracing::warn!(slice = slice.name, %error, "a slice isn't limited");
+        }
+    }
+    Ok(())
 }
 
 impl Manager {
@@ -66,22 +88,8 @@ impl Manager {
         all.sort_by_key(|(chain, _)| chain.len());
         let runs = self.runs.clone();
         self.jobs.spawn_blocking(move || {
-            let Some(around) = around() else {
-                return super::Happened::Nothing;
-            };
-            for (chain, slice) in all {
-                let effects = vec![Effect::on("runtime.UpdateCell", &around)];
-                let limited = runs.identity.node_permit(effects).map_err(Into::into);
-                let limited = limited.and_then(|permit| {
-                    let (system, path) = (Tenant::system(), names(&chain));
-                    let limits = &slice.resources;
-                    runs.runtime
-                        .limit_slice(&permit, &system, &around, &path, limits)
-                });
-                if let Err(error) = limited {
-                    let error: model::error::Error = error;
-                    tracing::warn!(slice = slice.name, %error, "a slice isn't limited");
-                }
+            if let Err(error) = limit(&runs, &all) {
+                tracing::warn!(%error, "slices have their limits as before");
             }
             super::Happened::Nothing
         });
@@ -94,7 +102,7 @@ impl Manager {
         let folder = self
             .runs
             .runtime
-            .folder_of_slice(&system, &around()?, &slices);
+            .folder_of_slice(&system, &parsed(CELL).ok()?, &slices);
         folder.exists().then_some(folder)
     }
 }

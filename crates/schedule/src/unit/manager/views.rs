@@ -6,7 +6,7 @@ use model::error::{Error, Reason};
 use model::name::Tenant;
 use model::unit::{JobMode, Verb};
 use tokio::sync::oneshot;
-use units::depend::Dependency;
+use units::depend::SHOWN;
 use units::job::engine::{Ending, Progress};
 use units::name::{UnitName, UnitType};
 
@@ -17,25 +17,6 @@ use crate::unit::runs::{self, UNIT, cell_of};
 use crate::unit::scope;
 use crate::unit::steps::End;
 use crate::unit::view::{Job, View};
-
-/// Those that are shown.
-const KINDS: [Dependency; 15] = [
-    Dependency::Requires,
-    Dependency::Requisite,
-    Dependency::Wants,
-    Dependency::BindsTo,
-    Dependency::PartOf,
-    Dependency::Upholds,
-    Dependency::Conflicts,
-    Dependency::Before,
-    Dependency::After,
-    Dependency::OnFailure,
-    Dependency::OnSuccess,
-    Dependency::PropagatesReloadTo,
-    Dependency::PropagatesStopTo,
-    Dependency::JoinsNamespaceOf,
-    Dependency::Triggers,
-];
 
 /// The code of waitid(2), and the status or the signal.
 fn ended(end: End) -> (i32, i32) {
@@ -87,8 +68,8 @@ impl Manager {
         };
         let new = Live::new(id.kind());
         let live = self.known.live.get(&id).unwrap_or(&new);
-        let own = KINDS.map(|kind| (kind, false, self.known.on(&id, kind)));
-        let others = KINDS.map(|kind| (kind, true, self.known.of_others(&id, kind)));
+        let own = SHOWN.map(|(kind, ..)| (kind, false, self.known.on(&id, kind)));
+        let others = SHOWN.map(|(kind, ..)| (kind, true, self.known.of_others(&id, kind)));
         let dependencies = own.into_iter().chain(others);
         let control = self.live_runs(&id).1;
         let control = control.and_then(|run| self.runs.seen(&run));
