@@ -246,6 +246,19 @@ fn systemd_run_makes_a_unit_and_gives_its_status() {
     ];
     let (status, out, err) = machine.words(&words);
     assert_eq!((status, out.as_str(), err.as_str()), (0, "b c\n", ""));
+    // All that its commands print, in their order; of another run of that name nothing.
+    for (word, time) in [("second", "1"), ("third", "2")] {
+        let words = ["systemd-run", "-q", "--pipe", "-u", "named"];
+        let more = [
+            "-p",
+            "ExecStartPre=/bin/echo first",
+            "-p",
+            "ExecStopPost=/bin/echo last",
+        ];
+        let (status, out, err) = machine.words(&[&words[..], &more, &["/bin/echo", word]].concat());
+        assert_eq!((status, err.as_str()), (0, ""), "{time}");
+        assert_eq!(out, format!("first\n{word}\nlast\n"), "{time}");
+    }
     let (status, _, err) = machine.call("systemd-run -u long /bin/sleep 1000");
     assert_eq!(status, 0, "{err}");
     assert!(machine.at("run/transient/long.service").exists());
@@ -342,4 +355,56 @@ fn links_are_made_below_a_root_without_a_node() {
     assert_eq!(call(&["mask", "web"]).0, 0);
     assert_eq!(call(&["is-enabled", "web"]).1, "masked\n");
     assert_eq!(call(&["start", "web"]).0, 1);
+}
+
+/// What a unit prints is one log, whatever becomes of the records of its runs: it is restarted
+/// without end, and the daemon is another one meanwhile.
+#[test]
+fn the_log_of_a_unit_is_longer_than_the_records_of_its_runs() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    let count = machine.at("count").display().to_string();
+    machine.unit(
+        "often.service",
+        &format!(
+            "[Unit]\nStartLimitBurst=1000\n[Service]\nType=oneshot\nSyslogIdentifier=often\n\
+             ExecStartPre=/bin/sh -c 'echo x >>{count}; echo \"<3>begins $$(wc -l <{count})\"'\n\
+             ExecStart=/bin/sh -c 'echo \"ends $$(wc -l <{count})\"'\n"
+        ),
+    );
+    let run = |machine: &Machine, times: std::ops::Range<usize>| {
+        for time in times {
+            assert_eq!(machine.call("systemctl start often").0, 0, "{time}");
+        }
+    };
+    run(&machine, 0..60);
+    machine.node.kill_daemon();
+    run(&machine, 60..70);
+    let all: Vec<String> = (1..=70)
+        .flat_map(|time| [format!("begins {time}"), format!("ends {time}")])
+        .collect();
+    let whole = all.join("\n") + "\n";
+    machine.until("journalctl -u often -o cat", |_, out| out == whole);
+    let (_, out, _) = machine.call("journalctl -u often -n 120 -o cat");
+    assert_eq!(out, all[20..].join("\n") + "\n");
+    let (_, out, _) = machine.call("journalctl -t often -p err -n 70 -o cat");
+    assert!(
+        out.starts_with("begins 1\n") && out.ends_with("begins 70\n"),
+        "{out}"
+    );
+    let (_, out, _) = machine.call("journalctl -u often -o json");
+    let first: serde_json::Value = serde_json::from_str(out.lines().next().unwrap()).unwrap();
+    assert_eq!(first["_SYSTEMD_UNIT"], "often.service");
+    assert_eq!(first["PRIORITY"], "3");
+    // The first ones are no objects any more.
+    let path = |line: &str| {
+        let entry: serde_json::Value = serde_json::from_str(line).unwrap();
+        entry["_AURAE_PATH"].as_str().unwrap().to_owned()
+    };
+    let last = out.lines().last().map(path).unwrap();
+    let records = machine.node.aurae(&["ps", "-aq"]).ok();
+    let has = |path: &str| records.lines().any(|it| it == path);
+    let first = first["_AURAE_PATH"].as_str().unwrap();
+    assert!(has(&last) && !has(first), "{first} {last}\n{records}");
 }

@@ -23,6 +23,7 @@ mod mailed;
 mod meters;
 mod net;
 mod other_cron;
+mod past;
 mod plugin;
 mod pods;
 mod reserve;

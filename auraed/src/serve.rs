@@ -169,7 +169,7 @@ impl Parts {
             images: &images,
         };
         let schedules = schedules::start(wiring).await.context("the schedules")?;
-        let units = units::start(config, welcome, &store, &identity, &runtime)?;
+        let units = units::start(config, welcome, &store, &identity, &runtime, &logs)?;
         schedules.know_units(units.clone());
         let journal = journal::start(config, welcome, &logs, &runtime, &units, &node_init, words);
         let journal = journal.await;

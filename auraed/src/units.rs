@@ -8,12 +8,13 @@ use std::sync::Arc;
 use anyhow::Context;
 use identity::Identity;
 use init::protocol::{Role, Welcome};
+use observe::Logs;
 use runtime::{InitState, NodeInit, PowerMode, Runtime};
 use schedule::unit::{Folders, Generators, ROWS, SYSTEM, Settings, Units};
 use store::Store;
 
 use crate::config::{self, Switch};
-use crate::host;
+use crate::{host, past};
 
 /// What says that a disk is one of systemd's packages.
 const OF_SYSTEMD: &str = "/lib/systemd/system/multi-user.target";
@@ -91,6 +92,7 @@ pub(crate) fn start(
     store: &Store,
     identity: &Arc<Identity>,
     runtime: &Runtime,
+    logs: &Logs,
 ) -> anyhow::Result<Units> {
     let run = &config.paths.run;
     let config = &config.units;
@@ -135,7 +137,9 @@ pub(crate) fn start(
         bus: config.bus.clone(),
         is_machine: welcome.role == Role::Machine,
     };
-    Units::start(settings, store.clone(), identity.clone(), runtime.clone()).context("the units")
+    let past = past::Store::of(logs);
+    let (store, identity, runtime) = (store.clone(), identity.clone(), runtime.clone());
+    Units::start(settings, store, identity, runtime, past).context("the units")
 }
 
 /// How the machine ends, where a client asks for it on the bus.

@@ -90,12 +90,14 @@ impl UnitService {
     }
 }
 
-/// Whether a job that isn't a stop stops units that run: by its verb, or because nothing else is
-/// to stay. What a start stops because of a `Conflicts=` is the files' to say.
+/// Whether a job that isn't a stop stops units that run, or calls off what others have asked for:
+/// by its verb, or because nothing else is to stay. What a start stops because of a `Conflicts=` is the files' to say.
 fn stops(verb: Verb, mode: JobMode) -> bool {
     match verb {
         Verb::Restart | Verb::TryRestart | Verb::ReloadOrRestart => true,
-        Verb::Start | Verb::Stop | Verb::Reload => mode == JobMode::Isolate,
+        Verb::Start | Verb::Stop | Verb::Reload => {
+            matches!(mode, JobMode::Isolate | JobMode::Flush)
+        }
     }
 }
 

@@ -67,6 +67,7 @@ mod units_init;
 mod units_judge;
 mod units_many;
 mod units_own;
+mod units_past;
 mod units_shown;
 mod units_syslog;
 mod withdrawn;

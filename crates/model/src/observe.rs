@@ -139,6 +139,8 @@ pub struct JournalQuery {
     pub cursor: Option<u64>,
     /// First see to it that what was said before is on the disk.
     pub sync: bool,
+    /// Not the journal, but what units have printed in runs whose records are gone.
+    pub past: bool,
 }
 
 /// The checked request of `Observe.Usage`.

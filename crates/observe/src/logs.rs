@@ -21,6 +21,7 @@ use tokio::sync::Semaphore;
 
 use super::config::LogsConfig;
 use super::folder::{self, Folder, LogKey};
+use super::journal::PastLog;
 use super::live::Registry;
 use super::mover::{self, Attach, Command, Drained, Sender};
 use super::read::{self, LogReader, ReadOptions};
@@ -45,6 +46,8 @@ struct Inner {
     attached: Places,
     /// Of readers of both kinds.
     rooms: read::Rooms,
+    /// Held by who takes runs into a log of the past.
+    keeping: tokio::sync::Mutex<()>,
 }
 
 /// Who may read, and how many of them look at files at the same time.
@@ -117,6 +120,7 @@ impl Logs {
                 readers: Places::new(READERS),
                 attached: Places::new(ATTACHED),
                 rooms: read::Rooms::default(),
+                keeping: tokio::sync::Mutex::default(),
             }),
         })
     }
@@ -184,6 +188,23 @@ impl Logs {
     /// stopped.
     pub async fn drained(&self, uid: Uid) -> Result<Drained, Error> {
         self.inner.mover.drain(uid).await
+    }
+
+    /// The same for a log whose writer goes on later: it gets no end. Answers when it is on the
+    /// disk, with the bytes of standard output stored over its whole life.
+    pub(super) async fn put_aside(&self, uid: Uid) -> Result<u64, Error> {
+        self.inner.mover.put_aside(uid).await
+    }
+
+    /// Held by who takes runs into a log of the past: one at a time.
+    pub(super) fn keeping(&self) -> &tokio::sync::Mutex<()> {
+        &self.inner.keeping
+    }
+
+    /// The logs of the past that there are, in no order. Blocks.
+    pub(super) fn of_the_past(&self) -> std::io::Result<Vec<PastLog>> {
+        let keys = folder::of_tenant(&self.inner.root, &Tenant::system())?;
+        Ok(keys.iter().filter_map(PastLog::at).collect())
     }
 
     /// Resolves when what the tenant's workloads have printed before is on the disk, or has been

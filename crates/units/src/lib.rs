@@ -26,6 +26,7 @@ pub mod security;
 pub mod service;
 pub mod socket;
 pub mod specifier;
+pub mod spelling;
 pub mod syntax;
 pub mod syslog;
 pub mod table;

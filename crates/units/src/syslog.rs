@@ -30,6 +30,14 @@ fn number(names: &[&str], word: &str) -> Option<u8> {
     u8::try_from(number.filter(|it| *it < names.len())?).ok()
 }
 
+/// The priority that stands before a line as `<N>` (sd-daemon(3)), and the line behind it.
+pub fn prefixed(line: &[u8]) -> Option<(u8, &[u8])> {
+    match line {
+        [b'<', digit @ b'0'..=b'7', b'>', rest @ ..] => Some((digit - b'0', rest)),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,5 +56,14 @@ mod tests {
         ];
         assert_eq!(known, [Some(11), Some(16), Some(12), Some(23)]);
         assert_eq!([facility("24"), facility("local8"), level("")], [None; 3]);
+    }
+
+    #[test]
+    fn a_priority_is_one_digit_in_front() {
+        assert_eq!(prefixed(b"<3>it broke"), Some((3, &b"it broke"[..])));
+        assert_eq!(prefixed(b"<0>"), Some((0, &b""[..])));
+        for line in [&b"plain"[..], b"<8>no", b"<3", b"", b" <3>no", b"<33>no"] {
+            assert_eq!(prefixed(line), None);
+        }
     }
 }

@@ -47,6 +47,8 @@ enum Mode {
     Isolate,
     IgnoreDependencies,
     IgnoreRequirements,
+    ReplaceIrreversibly,
+    Flush,
 }
 
 /// Units, and how jobs on them are done.
@@ -86,6 +88,8 @@ async fn run_jobs(
                 Mode::Isolate => UnitJobMode::Isolate,
                 Mode::IgnoreDependencies => UnitJobMode::IgnoreDependencies,
                 Mode::IgnoreRequirements => UnitJobMode::IgnoreRequirements,
+                Mode::ReplaceIrreversibly => UnitJobMode::ReplaceIrreversibly,
+                Mode::Flush => UnitJobMode::Flush,
             }
             .into(),
             no_wait,

@@ -3,6 +3,7 @@
 //! printed becomes one; so does what the journal's sockets have received.
 
 use api::observe::v0::JournalEntry;
+use units::syslog;
 
 use crate::systemd::time;
 
@@ -55,12 +56,8 @@ impl Entry {
 
     /// A line that a unit has printed. `<N>` before it is its priority: sd-daemon(3).
     pub(super) fn printed(of: &Printer, time: i64, cursor: String, line: &[u8]) -> Entry {
-        let (priority, message) = match line {
-            [b'<', digit @ b'0'..=b'7', b'>', rest @ ..] if !of.keeps_prefix => {
-                (digit - b'0', rest)
-            }
-            line => (of.level.unwrap_or(INFO), line),
-        };
+        let prefixed = syslog::prefixed(line).filter(|_| !of.keeps_prefix);
+        let (priority, message) = prefixed.unwrap_or((of.level.unwrap_or(INFO), line));
         let facility = of.facility.unwrap_or(DAEMON);
         let mut fields = vec![
             ("PRIORITY".to_owned(), priority.to_string().into_bytes()),

@@ -110,21 +110,29 @@ pub(super) async fn last_lines(
     entries.iter().try_for_each(|it| reading.print(it))
 }
 
-/// Prints what a unit prints, to the byte and by stream, until its last run has ended.
+/// Prints what the commands of a unit's last activation print, to the byte and by stream, one after
+/// the other, until the unit is down.
 pub(super) async fn follow_unit(node: &Node, name: &str) -> Result<(), Failure> {
     let machine = Machine::of(node).await?;
     let filter = Filter::of_unit(name);
-    let mut over = false;
+    let (mut printed, mut activation, mut over) = (BTreeSet::new(), 0, false);
     loop {
-        let logs = source::logs(node, &filter, &machine).await?;
-        if let Some(log) = logs.last() {
-            return source::pieces(node, log, &mut Own).await;
+        let status = node.get(name).await?.and_then(|it| it.status);
+        activation = status.as_ref().map_or(activation, |it| it.activation);
+        let mut logs = source::logs(node, &filter, &machine).await?;
+        logs.retain(|it| it.activation == Some(activation));
+        logs.sort_by_key(|it| it.started);
+        let next = logs
+            .into_iter()
+            .find(|it| printed.insert(it.reference.uid.clone()));
+        if let Some(log) = next {
+            source::pieces(node, &log, &mut Own).await?;
+            continue;
         }
         if over {
             return Ok(());
         }
-        // It never began; or it did and ended after we looked, so that its log is looked for again.
-        let status = node.get(name).await?.and_then(|it| it.status);
+        // It never began; or it did and ended after we looked, so that its logs are looked for again.
         over = status
             .is_none_or(|it| matches!(it.active.as_str(), "failed" | "inactive") && it.job_id == 0);
         if !over {
@@ -164,9 +172,13 @@ impl Reading<'_> {
 
     async fn merged(&mut self, tail: Option<usize>) -> Result<Merged, Failure> {
         let mut sources = vec![source::journal(self.node, &self.filter, tail, None).await?];
-        for log in source::logs(self.node, &self.filter, &self.machine).await? {
-            sources.push(source::lines(self.node, &log, &self.filter, tail, None).await?);
+        let logs = source::logs(self.node, &self.filter, &self.machine).await?;
+        for log in &logs {
+            sources.push(source::lines(self.node, log, &self.filter, tail, None).await?);
         }
+        // After the logs: what goes to the past meanwhile is told twice, and shown once.
+        let known = logs.into_iter().map(|it| it.reference.uid).collect();
+        sources.push(source::past(self.node, &self.filter, tail, known).await?);
         Ok(Merged::new(sources))
     }
 

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use api::node::v0::GetRequest;
 use api::observe::v0::{JournalEntry, JournalRequest, LogsRequest, LogsResponse, logs_response};
 use api::runtime::v0::{
-    ExecutableStatus, Kind, ListRequest, ObjectRef, State, Stream as Printed, object,
+    ExecutableStatus, Kind, ListRequest, Meta, ObjectRef, State, Stream as Printed, object,
 };
 use futures_util::stream::{Stream, StreamExt, select_all};
 use tonic::{Request, Streaming};
@@ -27,6 +27,12 @@ const MOST: usize = 256;
 /// The cell of all units, and the label by which an executable is a unit's.
 const CELL: &str = "system";
 const LABEL: &str = "schedule.aurae/unit";
+/// That with the number of its activation.
+const ACTIVATION: &str = "schedule.aurae/run";
+/// Those that have the unit's name.
+const NAME: &str = "schedule.aurae/unit-name";
+/// The field of an entry of the past that says of which run it is.
+const RUN: &str = "_AURAE_UID";
 /// The label by which it is of a boot.
 const BOOT: &str = "schedule.aurae/boot";
 /// What labels begin with that say what its lines are: `SyslogIdentifier=` and the like.
@@ -71,7 +77,9 @@ pub(super) struct Log {
     pub(super) reference: ObjectRef,
     pub(super) printer: Printer,
     pub(super) is_over: bool,
-    started: i64,
+    pub(super) started: i64,
+    /// Of which activation of its unit.
+    pub(super) activation: Option<u64>,
 }
 
 /// The logs of the units that a filter takes: of what has ended, then of what runs, each oldest
@@ -116,7 +124,7 @@ pub(super) async fn logs(
         let Some(label) = meta.labels.get(LABEL) else {
             continue;
         };
-        let unit = names.get(label).cloned();
+        let unit = names.get(label).cloned().or_else(|| spelled(meta));
         let unit = unit.unwrap_or_else(|| format!("{label}.service"));
         if filter.takes_unit(&unit) {
             let log = log(&status, unit, machine);
@@ -128,6 +136,16 @@ pub(super) async fn logs(
     let extra = logs.len().saturating_sub(MOST);
     logs.drain(..extra);
     Ok(logs)
+}
+
+/// The name of a unit that its run bears, where its label doesn't tell it.
+fn spelled(meta: &Meta) -> Option<String> {
+    let pieces = (1..=meta.labels.len()).map_while(|piece| match piece {
+        1 => meta.labels.get(NAME),
+        piece => meta.labels.get(&format!("{NAME}-{piece}")),
+    });
+    let unit = units::spelling::read(pieces.map(String::as_str))?;
+    Some(unit.as_str().to_owned())
 }
 
 fn log(status: &ExecutableStatus, unit: String, machine: &Machine) -> Option<Log> {
@@ -160,6 +178,7 @@ fn log(status: &ExecutableStatus, unit: String, machine: &Machine) -> Option<Log
         reference,
         is_over: matches!(status.state(), State::Exited | State::Failed),
         started,
+        activation: meta.labels.get(ACTIVATION).and_then(|it| it.parse().ok()),
     })
 }
 
@@ -195,16 +214,9 @@ pub(super) async fn journal(
     follow: Option<&str>,
 ) -> Result<Entries, Failure> {
     let request = JournalRequest {
-        matches: filter.for_node(),
-        since: filter.since.map(time::wire),
-        until: filter.until.map(time::wire),
-        // The node doesn't know all of the filter: what it leaves out must not count.
-        tail: tail
-            .filter(|_| filter.is_known_to_node())
-            .and_then(|it| u32::try_from(it).ok()),
         follow: follow.is_some(),
         cursor: follow.unwrap_or_default().to_owned(),
-        sync: false,
+        ..request(filter, tail)
     };
     let stream = entries(node, request).await?;
     let entries = stream.map(|entry| match entry {
@@ -212,6 +224,48 @@ pub(super) async fn journal(
         Err(status) => Err(Failure::from(client::Error::from(status))),
     });
     Ok(entries.boxed_local())
+}
+
+/// What units have printed in runs whose records are gone, but for those that are `known`.
+pub(super) async fn past(
+    node: &Node,
+    filter: &Filter,
+    tail: Option<usize>,
+    known: BTreeSet<String>,
+) -> Result<Entries, Failure> {
+    let request = JournalRequest {
+        past: true,
+        ..request(filter, tail)
+    };
+    let stream = entries(node, request).await?;
+    let entries = stream.filter_map(move |entry| {
+        let entry = match entry {
+            Ok(entry) => Some(Entry::received(entry))
+                .filter(|it| it.text(RUN).is_none_or(|uid| !known.contains(&uid)))
+                .map(|entry| Entry {
+                    // Nothing goes on behind it.
+                    cursor: format!("past:{}", entry.cursor),
+                    ..entry
+                })
+                .map(Ok),
+            Err(status) => Some(Err(Failure::from(client::Error::from(status)))),
+        };
+        std::future::ready(entry)
+    });
+    Ok(entries.boxed_local())
+}
+
+fn request(filter: &Filter, tail: Option<usize>) -> JournalRequest {
+    JournalRequest {
+        matches: filter.for_node(),
+        since: filter.since.map(time::wire),
+        until: filter.until.map(time::wire),
+        // The node doesn't know all of the filter: what it leaves out must not count.
+        tail: tail
+            .filter(|_| filter.is_known_to_node())
+            .and_then(|it| u32::try_from(it).ok()),
+        ..JournalRequest::default()
+    }
 }
 
 /// The lines of one log; with `follow` those behind the cursor, and those to come.

@@ -67,7 +67,9 @@ impl Job {
 fn mode(options: &Options) -> Result<UnitJobMode, Failure> {
     Ok(match options.job_mode.as_str() {
         _ if options.fail => UnitJobMode::Fail,
-        "replace" | "replace-irreversibly" => UnitJobMode::Replace,
+        "replace" => UnitJobMode::Replace,
+        "replace-irreversibly" => UnitJobMode::ReplaceIrreversibly,
+        "flush" => UnitJobMode::Flush,
         "fail" => UnitJobMode::Fail,
         "isolate" => UnitJobMode::Isolate,
         "ignore-dependencies" => UnitJobMode::IgnoreDependencies,

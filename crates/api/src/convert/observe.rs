@@ -161,6 +161,17 @@ pub fn journal(message: wire::JournalRequest) -> Result<JournalQuery> {
         "" => None,
         text => Some(journal_offset(text)?),
     };
+    if message.past {
+        let words = "is not to be had of the past, to which nothing comes";
+        let has = [
+            ("follow", message.follow),
+            ("cursor", cursor.is_some()),
+            ("sync", message.sync),
+        ];
+        if let Some((field, _)) = has.into_iter().find(|(_, has)| *has) {
+            return Err(Error::invalid(field, words));
+        }
+    }
     Ok(JournalQuery {
         matches,
         since: maybe_timestamp("since", message.since.as_ref())?,
@@ -169,6 +180,7 @@ pub fn journal(message: wire::JournalRequest) -> Result<JournalQuery> {
         follow: message.follow,
         cursor,
         sync: message.sync,
+        past: message.past,
     })
 }
 

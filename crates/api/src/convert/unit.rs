@@ -23,6 +23,8 @@ pub fn mode(number: i32) -> Result<JobMode> {
         It::Isolate => JobMode::Isolate,
         It::IgnoreDependencies => JobMode::IgnoreDependencies,
         It::IgnoreRequirements => JobMode::IgnoreRequirements,
+        It::ReplaceIrreversibly => JobMode::ReplaceIrreversibly,
+        It::Flush => JobMode::Flush,
     })
 }
 

@@ -27,10 +27,12 @@ const fn action(verb: Verb) -> &'static str {
     }
 }
 
-/// systemctl(1), --job-mode=. What replaces irreversibly is done by the machine's end itself.
+/// systemctl(1), --job-mode=.
 pub(super) fn mode(word: &str) -> Result<JobMode, Failure> {
     match word {
-        "replace" | "replace-irreversibly" => Ok(JobMode::Replace),
+        "replace" => Ok(JobMode::Replace),
+        "replace-irreversibly" => Ok(JobMode::ReplaceIrreversibly),
+        "flush" => Ok(JobMode::Flush),
         "fail" => Ok(JobMode::Fail),
         "isolate" => Ok(JobMode::Isolate),
         "ignore-dependencies" => Ok(JobMode::IgnoreDependencies),

@@ -37,6 +37,10 @@ pub enum JobMode {
     IgnoreDependencies,
     /// The unit alone, in its order.
     IgnoreRequirements,
+    /// Jobs that are there give way, and these to none that comes later.
+    ReplaceIrreversibly,
+    /// All other jobs are cancelled.
+    Flush,
 }
 
 /// Which processes of a unit a signal is for (systemctl(1), `--kill-whom=`).

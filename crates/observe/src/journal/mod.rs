@@ -9,8 +9,8 @@
 //!                                                      Observe.Journal ◄── read ◄───────┘
 //! ```
 //!
-//! What units print by themselves isn't here: that is their executables' logs. Parsing is pure
-//! (`native`, `syslog`, `stdout`, `kmsg`, `frame`, `limit`); the sockets are `receive`'s.
+//! What units print by themselves is in their executables' logs; when those go, it comes to logs of
+//! the past (`past`), of the same frames. Parsing is pure (`native`, `syslog`, `stdout`, `kmsg`, `frame`, `limit`); the sockets are `receive`'s.
 
 mod desk;
 mod entry;
@@ -18,8 +18,11 @@ mod frame;
 mod kernel_log;
 mod kmsg;
 mod limit;
+mod lines;
 mod native;
 mod own;
+mod past;
+mod past_read;
 mod read;
 mod receive;
 mod sender;
@@ -47,6 +50,7 @@ use super::logs::Logs;
 pub use entry::{Entry, LARGEST};
 pub use limit::RateLimit;
 pub use own::{Speaker, Words, own_words};
+pub use past::{PastLog, PastRun, Printer, keep};
 pub(crate) use read::read;
 pub use read::{JournalItem, JournalStream};
 pub use sender::{Owner, Owners};
@@ -178,7 +182,7 @@ impl Journal {
         };
         let thread = std::thread::Builder::new().name("journal".to_owned());
         thread
-            .spawn(move || keep(config, ends))
+            .spawn(move || take(config, ends))
             .map_err(failed("the journal's thread"))?;
         let inbox = Inbox { asks };
         Ok(Journal { _stop: stop, inbox })
@@ -216,7 +220,7 @@ fn put_link(link: &std::path::Path, target: &std::path::Path) -> std::io::Result
 
 /// The thread, until the daemon ends: neither does the API wait for loggers, nor the other way
 /// round.
-fn keep(config: JournalConfig, ends: Ends) {
+fn take(config: JournalConfig, ends: Ends) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();

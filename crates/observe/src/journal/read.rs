@@ -12,7 +12,8 @@ use model::time::Timestamp;
 
 use super::entry::Entry;
 use super::frame::Decoder;
-use super::key;
+use super::{key, past_read};
+use crate::folder::LogKey;
 use crate::logs::Logs;
 use crate::read::{LogReader, ReadOptions};
 
@@ -31,7 +32,7 @@ pub type JournalStream =
     Pin<Box<dyn futures_util::Stream<Item = Result<JournalItem, Error>> + Send>>;
 
 /// Whether a query takes an entry.
-fn takes(query: &JournalQuery, entry: &Entry) -> bool {
+pub(super) fn takes(query: &JournalQuery, entry: &Entry) -> bool {
     let mut fields: BTreeMap<&str, bool> = BTreeMap::new();
     for (name, value) in &query.matches {
         let is = entry
@@ -48,11 +49,11 @@ fn takes(query: &JournalQuery, entry: &Entry) -> bool {
 /// Whether nothing that follows an entry can match.
 fn is_passed(query: &JournalQuery, entry: &Entry) -> bool {
     let late = |until: Timestamp| entry.time.0 > until.0.saturating_add(SLACK);
-    !query.follow && query.until.is_some_and(late)
+    !query.past && !query.follow && query.until.is_some_and(late)
 }
 
 /// What is read, and how far.
-struct Reading {
+pub(super) struct Reading {
     log: LogReader,
     decoder: Decoder,
     query: JournalQuery,
@@ -63,14 +64,19 @@ struct Reading {
 impl Reading {
     /// From an offset on. Where that isn't the log's beginning, the byte before it is read, too: is
     /// it the end of an entry, another one begins there.
-    fn new(logs: &Logs, query: JournalQuery, from: u64) -> Result<Reading, Error> {
+    pub(super) fn new(
+        logs: &Logs,
+        key: &LogKey,
+        query: JournalQuery,
+        from: u64,
+    ) -> Result<Reading, Error> {
         let options = ReadOptions {
             follow: query.follow,
             from: Some(from.saturating_sub(1)),
             ..ReadOptions::default()
         };
         Ok(Reading {
-            log: logs.read(&key(), options)?,
+            log: logs.read(key, options)?,
             decoder: Decoder::new(from == 0),
             query,
             ready: VecDeque::new(),
@@ -78,7 +84,7 @@ impl Reading {
         })
     }
 
-    async fn next(&mut self) -> Result<Option<JournalItem>, Error> {
+    pub(super) async fn next(&mut self) -> Result<Option<JournalItem>, Error> {
         loop {
             if let Some(item) = self.ready.pop_front() {
                 return Ok(Some(item));
@@ -105,26 +111,27 @@ impl Reading {
 }
 
 /// The offset of what was stored first since a time: entries are stored after they are received.
-async fn since(logs: &Logs, time: Timestamp) -> Result<u64, Error> {
+pub(super) async fn since(logs: &Logs, key: &LogKey, time: Timestamp) -> Result<u64, Error> {
     let options = ReadOptions {
         since: Some(time),
         ..ReadOptions::default()
     };
-    let mut log = logs.read(&key(), options)?;
+    let mut log = logs.read(key, options)?;
     match log.next().await? {
         Some((LogMessage::Data(data), _)) => Ok(data.offset),
         Some((LogMessage::Gap(gap), _)) => Ok(gap.offset),
-        Some((LogMessage::End, _)) | None => logs.end_offset(&key()).await,
+        Some((LogMessage::End, _)) | None => logs.end_offset(key).await,
     }
 }
 
 /// The last entries that match, and the offset behind the last one that was looked at.
-async fn last(
+pub(super) async fn last(
     logs: &Logs,
+    key: &LogKey,
     query: &JournalQuery,
     count: usize,
 ) -> Result<(VecDeque<JournalItem>, u64), Error> {
-    let end = logs.end_offset(&key()).await?;
+    let end = logs.end_offset(key).await?;
     let mut look = FIRST_LOOK;
     loop {
         let from = end.saturating_sub(look);
@@ -132,7 +139,7 @@ async fn last(
             follow: false,
             ..query.clone()
         };
-        let mut reading = Reading::new(logs, stored, from)?;
+        let mut reading = Reading::new(logs, key, stored, from)?;
         let (mut held, mut bytes) = (VecDeque::new(), 0_usize);
         while let Some((entry, behind)) = reading.next().await? {
             bytes = bytes.saturating_add(entry.size());
@@ -151,27 +158,37 @@ async fn last(
     }
 }
 
+/// The last entry of a log, and whether something torn is behind it.
+pub(super) async fn last_of(logs: &Logs, key: &LogKey) -> Result<(Option<Entry>, bool), Error> {
+    let (mut held, behind) = last(logs, key, &JournalQuery::default(), 1).await?;
+    let is_torn = behind < logs.end_offset(key).await?;
+    Ok((held.pop_back().map(|(entry, _)| entry), is_torn))
+}
+
 /// The entries that a query means.
 ///
 /// # Errors
 /// `LIMIT_EXCEEDED`: too many logs are being read; the file system's refusal.
 pub(crate) async fn read(logs: &Logs, query: JournalQuery) -> Result<JournalStream, Error> {
+    if query.past {
+        return past_read::read(logs, query).await;
+    }
     if let (Some(tail), None) = (query.tail, query.cursor) {
         let count = usize::try_from(tail.min(MAX_JOURNAL_TAIL)).unwrap_or(0);
-        let (held, end) = last(logs, &query, count).await?;
+        let (held, end) = last(logs, &key(), &query, count).await?;
         let stored = futures_util::stream::iter(held.into_iter().map(Ok));
         if !query.follow {
             return Ok(stored.boxed());
         }
-        let more = Reading::new(logs, query, end)?;
+        let more = Reading::new(logs, &key(), query, end)?;
         return Ok(stored.chain(stream(more)).boxed());
     }
     let from = match (query.cursor, query.since) {
         (Some(cursor), _) => cursor,
-        (None, Some(time)) => since(logs, time).await?,
+        (None, Some(time)) => since(logs, &key(), time).await?,
         (None, None) => 0,
     };
-    Ok(stream(Reading::new(logs, query, from)?).boxed())
+    Ok(stream(Reading::new(logs, &key(), query, from)?).boxed())
 }
 
 fn stream(reading: Reading) -> impl futures_util::Stream<Item = Result<JournalItem, Error>> + Send {

@@ -36,6 +36,13 @@ pub(crate) enum Command {
     Attach { what: Attach, reply: Reply<()> },
     /// It has no writer any more: take what is left, mark the end, close.
     Drain { uid: Uid, reply: Reply<Drained> },
+    /// Its writer pauses: take what is left, and close, without an end. Answers with the bytes of
+    /// standard output stored over its whole life, and then when they are on the disk.
+    PutAside {
+        uid: Uid,
+        reply: Reply<u64>,
+        synced: Reply<()>,
+    },
     /// Take what this tenant's workloads have printed so far, and answer when it is on the disk.
     Settle { tenant: Tenant, reply: Reply<()> },
     /// Begin another segment, so that retention can take the one that is written.
@@ -150,6 +157,16 @@ impl Sender {
         mover.drain_unused(uid)
     }
 
+    /// Answers when all of it is on the disk, with what that is.
+    pub(crate) async fn put_aside(&self, uid: Uid) -> Result<u64, Error> {
+        let (synced, on_disk) = oneshot::channel();
+        let stored = self
+            .ask(|reply| Command::PutAside { uid, reply, synced })
+            .await?;
+        on_disk.await.map_err(|_| stopped())??;
+        Ok(stored)
+    }
+
     /// Sends a command and waits for its answer.
     pub(crate) async fn ask<T>(
         &self,
@@ -209,6 +226,9 @@ impl Mover {
         match command {
             Command::Attach { what, reply } => drop(reply.send(self.attach(what))),
             Command::Drain { uid, reply } => drop(reply.send(self.drain(uid))),
+            Command::PutAside { uid, reply, synced } => {
+                drop(reply.send(self.put_aside(uid, synced)));
+            }
             Command::Settle { tenant, reply } => self.settle(&tenant, reply),
             Command::Rotate { key } => self.rotate(&key),
             Command::Configure(config) => self.with.config = *config,
@@ -275,8 +295,8 @@ impl Mover {
         }
     }
 
-    pub(super) fn drain(&mut self, uid: Uid) -> Result<Drained, Error> {
-        let now = now();
+    /// The log, with all that was in its pipes taken.
+    fn emptied(&mut self, uid: Uid, now: Now) -> Result<&mut Log, Error> {
         let Some(log) = self.logs.get_mut(&uid) else {
             return Err(Error::new(
                 Reason::WrongState,
@@ -287,8 +307,25 @@ impl Mover {
         for source in tokens.iter().filter_map(|t| self.sources.get(t)) {
             take_what_is_there(log, source, now, &mut self.buffer);
         }
+        Ok(log)
+    }
+
+    fn put_aside(&mut self, uid: Uid, synced: Reply<()>) -> Result<u64, Error> {
+        let now = now();
+        let log = self.emptied(uid, now)?;
+        let stored = log.put_aside(now);
+        let files = log.unsynced();
+        self.with.syncer.sync_and_tell(files, synced);
+        self.finish(uid);
+        Ok(stored)
+    }
+
+    pub(super) fn drain(&mut self, uid: Uid) -> Result<Drained, Error> {
+        let now = now();
+        let log = self.emptied(uid, now)?;
         let end = log.end(now);
-        self.with.syncer.sync(log.unsynced());
+        let files = log.unsynced();
+        self.with.syncer.sync(files);
         self.finish(uid);
         let end = end.map_err(|e| failure("can't mark the end of a log", e))?;
         if end.unwritten > 0 {

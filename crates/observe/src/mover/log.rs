@@ -346,6 +346,13 @@ impl Log {
         })
     }
 
+    /// Notes what was dropped, and no end: it goes on with the next writer. Bytes of standard
+    /// output stored over its whole life.
+    pub(super) fn put_aside(&mut self, now: Now) -> u64 {
+        self.count_dropped(0, now);
+        self.stored().0
+    }
+
     /// Bytes of standard output and standard error over its whole life; nothing before it was
     /// opened.
     pub(super) fn stored(&self) -> (u64, u64) {

@@ -10,11 +10,11 @@ use model::observe::GapReason;
 use super::*;
 
 /// A file system of its own; unmounted in the end.
-struct Tmpfs(TempDir);
+pub(super) struct Tmpfs(TempDir);
 
 impl Tmpfs {
     /// `None` where the tests may not mount.
-    fn new(size: &str) -> Option<Self> {
+    pub(super) fn new(size: &str) -> Option<Self> {
         let at = folder();
         let option = format!("size={size},mode=700");
         let status = Command::new("mount")
@@ -23,6 +23,12 @@ impl Tmpfs {
             .stderr(std::process::Stdio::null())
             .status();
         status.is_ok_and(|s| s.success()).then_some(Self(at))
+    }
+}
+
+impl Tmpfs {
+    pub(super) fn path(&self) -> &Path {
+        self.0.path()
     }
 }
 

@@ -5,6 +5,7 @@
 mod disk;
 mod faults;
 mod kill;
+mod past;
 mod power;
 mod quota;
 mod reading;

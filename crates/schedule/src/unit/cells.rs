@@ -101,10 +101,7 @@ impl Runs {
                 }
                 continue;
             }
-            match self
-                .make_cell(&path, &label, resources, slices.clone())
-                .await
-            {
+            match self.make_cell(&path, unit, resources, slices.clone()).await {
                 Ok(()) => return Ok(()),
                 Err(error) if error.reason == Reason::AlreadyExists => last = error,
                 Err(error) => return Err(error),
@@ -116,7 +113,7 @@ impl Runs {
     async fn make_cell(
         &self,
         path: &ObjectPath,
-        label: &str,
+        unit: &UnitName,
         resources: &Resources,
         slices: Vec<Slice>,
     ) -> Result<(), Error> {
@@ -125,10 +122,11 @@ impl Runs {
             resources: resources.clone(),
             ..Default::default()
         };
-        let labels = BTreeMap::from([
+        let mut labels = BTreeMap::from([
             (crate::OWNER.to_owned(), MANAGER.to_owned()),
-            (UNIT.to_owned(), label.to_owned()),
+            (UNIT.to_owned(), name::label(unit)?.to_string()),
         ]);
+        labels.extend(name::spelled(unit));
         let request = RunCell {
             tenant: Tenant::system(),
             path: path.clone(),

@@ -19,6 +19,7 @@ use super::dynamic;
 use super::generate::Generators;
 use super::manager::{self, Manager, Order};
 use super::news::News;
+use super::past::Past;
 use super::runs::Runs;
 use super::table::Folders;
 use super::transient::Folder;
@@ -75,7 +76,8 @@ impl Units {
         }
     }
 
-    /// Starts the manager; what an earlier daemon has begun goes on.
+    /// Starts the manager; what an earlier daemon has begun goes on. `past` takes what units have
+    /// printed before their records go.
     ///
     /// # Errors
     /// `INVALID_FIELD`: the first unit's name is none.
@@ -84,6 +86,7 @@ impl Units {
         store: Store,
         identity: Arc<Identity>,
         runtime: Runtime,
+        past: Arc<dyn Past>,
     ) -> Result<Units, Error> {
         let first = settings.first.as_deref().filter(|it| !it.is_empty());
         let first = first.map(|it| named("units.default", it)).transpose()?;
@@ -92,7 +95,7 @@ impl Units {
             folders: settings.folders,
             generators: settings.generators,
             first,
-            runs: Runs::new(runtime, identity, &settings.boot_id),
+            runs: Runs::new(runtime, identity, &settings.boot_id, past),
             boot_id: settings.boot_id,
             run: settings.run,
             sockets: settings.sockets,

@@ -4,8 +4,12 @@
 //! kept of it. Not the unit's own name, which is `units::name`'s.
 
 use model::error::Error;
+use model::label::Labels;
 use model::name::Label;
 use units::name::{UnitName, UnitType};
+use units::spelling;
+
+use super::runs::UNIT;
 
 /// How much of a plain name is kept: with what says which run it is it stays a label.
 const PLAIN: usize = 40;
@@ -45,6 +49,48 @@ fn words(text: &str) -> String {
     kept.trim_end_matches('-').to_owned()
 }
 
+/// The label that has the name of a unit, where that of its cells doesn't tell it: in pieces, of
+/// which the second one's key ends with `-2`.
+const NAME: &str = "schedule.aurae/unit-name";
+/// A name that is spelled by more is left out: labels have little room.
+const PIECES: usize = 16;
+
+/// Labels by which the name of a unit is known.
+pub(crate) fn spelled(unit: &UnitName) -> Vec<(String, String)> {
+    if label(unit).is_ok_and(|it| is_name(it.as_str(), unit)) {
+        return Vec::new();
+    }
+    let values = spelling::spell(unit);
+    if values.len() > PIECES {
+        return Vec::new();
+    }
+    (0..).map(key).zip(values).collect()
+}
+
+fn key(piece: usize) -> String {
+    match piece {
+        0 => NAME.to_owned(),
+        piece => format!("{NAME}-{}", piece.saturating_add(1)),
+    }
+}
+
+/// Whether a unit's label tells its name.
+fn is_name(label: &str, unit: &UnitName) -> bool {
+    unit.kind() == UnitType::Service && unit.stem() == label
+}
+
+/// The unit whose run bears these labels.
+pub(crate) fn unit_of(labels: &Labels) -> Option<UnitName> {
+    let label = labels.get(UNIT)?;
+    let pieces: Vec<&str> = (0..PIECES)
+        .map_while(|piece| labels.get(&key(piece)))
+        .collect();
+    match pieces.is_empty() {
+        true => UnitName::parse(&format!("{label}.service")).ok(),
+        false => spelling::read(pieces.into_iter()),
+    }
+}
+
 /// FNV-1a over the bytes, 64 bits.
 fn sum(text: &str) -> u64 {
     let step = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -54,6 +100,22 @@ fn sum(text: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_name_of_a_unit_is_on_what_it_runs() {
+        for name in [
+            "nginx.service",
+            "web@3-127.0.0.1:80.service",
+            "a_b.service",
+            "x.socket",
+        ] {
+            let unit = UnitName::parse(name).unwrap();
+            let mut labels: std::collections::BTreeMap<_, _> = spelled(&unit).into_iter().collect();
+            assert_eq!(labels.is_empty(), name == "nginx.service", "{labels:?}");
+            labels.insert(UNIT.to_owned(), label(&unit).unwrap().to_string());
+            assert_eq!(unit_of(&Labels::new(labels).unwrap()), Some(unit));
+        }
+    }
 
     #[test]
     fn every_unit_has_a_label_of_its_own() {

@@ -8,7 +8,7 @@ use model::status::ExecutableStatus;
 use units::syslog;
 use units::unit::Settings;
 
-use super::runs::UNIT;
+use super::runs::{BOOT, UNIT};
 
 /// What the lines are of (`SYSLOG_IDENTIFIER`), where not of the program.
 const IDENTIFIER: &str = "schedule.aurae/syslog-identifier";
@@ -62,6 +62,8 @@ pub struct Printed {
     pub level: u8,
     /// What looks like a priority before a line is text.
     pub keeps_prefix: bool,
+    /// The boot in which it began: 32 hexadecimal digits, or nothing.
+    pub boot_id: String,
 }
 
 impl Printed {
@@ -79,6 +81,7 @@ impl Printed {
             facility: number(FACILITY).unwrap_or(DAEMON),
             level: number(LEVEL).unwrap_or(INFO),
             keeps_prefix: labels.get(LEVEL_PREFIX).is_some_and(|it| it == "no"),
+            boot_id: labels.get(BOOT).map(str::to_owned).unwrap_or_default(),
         })
     }
 
@@ -92,12 +95,8 @@ impl Printed {
 
     /// A line's priority, and its text: `<N>` before it is its priority (sd-daemon(3)).
     pub fn line<'a>(&self, line: &'a [u8]) -> (u8, &'a [u8]) {
-        match line {
-            [b'<', digit @ b'0'..=b'7', b'>', rest @ ..] if !self.keeps_prefix => {
-                (digit - b'0', rest)
-            }
-            line => (self.level, line),
-        }
+        let prefixed = syslog::prefixed(line).filter(|_| !self.keeps_prefix);
+        prefixed.unwrap_or((self.level, line))
     }
 }
 

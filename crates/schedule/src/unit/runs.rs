@@ -15,7 +15,7 @@ use model::exit::How;
 use model::label::Labels;
 use model::name::{InvalidName, ObjectPath, Tenant};
 use model::object::ObjectRef;
-use model::request::{Remove, RunExecutable, SendSignal, WaitFor};
+use model::request::{RunExecutable, SendSignal, WaitFor};
 use model::signal::Signal;
 use model::status::Object;
 use runtime::{Extras, Runtime, Slice};
@@ -24,6 +24,7 @@ use units::name::UnitName;
 use units::unit::Settings;
 
 use super::cells::MANAGER;
+use super::past::Past;
 use super::steps::{End, Step};
 use super::{name, printed, program};
 use crate::effects::{REMOVE, RUN_EXECUTABLE, STOP};
@@ -31,7 +32,7 @@ use crate::effects::{REMOVE, RUN_EXECUTABLE, STOP};
 /// The label of what runs for a unit: what its cells are called by.
 pub const UNIT: &str = "schedule.aurae/unit";
 /// The label of the boot in which it has begun: `journalctl -b` reads it.
-const BOOT: &str = "schedule.aurae/boot";
+pub(super) const BOOT: &str = "schedule.aurae/boot";
 /// The cell of all units.
 pub(super) const CELL: &str = "system";
 /// Between two tries to end what is to be killed.
@@ -117,6 +118,8 @@ pub(crate) struct Runs {
     /// Of each unit the last activation that has asked for its cell. Held while that is made or
     /// ended.
     latest: Arc<std::sync::Mutex<BTreeMap<UnitName, Latest>>>,
+    /// What takes the lines of runs whose records go.
+    pub(super) past: Arc<dyn Past>,
 }
 
 /// The number of an activation, and who makes or ends its cell now.
@@ -161,8 +164,14 @@ impl Run {
 }
 
 impl Runs {
-    pub(crate) fn new(runtime: Runtime, identity: Arc<Identity>, boot_id: &str) -> Runs {
+    pub(crate) fn new(
+        runtime: Runtime,
+        identity: Arc<Identity>,
+        boot_id: &str,
+        past: Arc<dyn Past>,
+    ) -> Runs {
         Runs {
+            past,
             boot_id: boot_id.replace('-', "").into(),
             runtime,
             identity,
@@ -176,6 +185,15 @@ impl Runs {
         let all = self.latest.lock();
         let mut all = all.unwrap_or_else(std::sync::PoisonError::into_inner);
         all.entry(unit.clone()).or_default().clone()
+    }
+
+    /// Forgets who has asked for the cell of a unit that is gone, where none waits for it.
+    pub(super) fn forget_latest(&self, unit: &UnitName) {
+        let all = self.latest.lock();
+        let mut all = all.unwrap_or_else(std::sync::PoisonError::into_inner);
+        if all.get(unit).is_some_and(|it| Arc::strong_count(it) == 1) {
+            all.remove(unit);
+        }
     }
 
     /// The processes that live in the cell of a unit.
@@ -278,6 +296,7 @@ impl Runs {
             (BOOT.to_owned(), self.boot_id.to_string()),
         ]);
         labels.extend(printed::labels(settings));
+        labels.extend(name::spelled(&run.unit));
         let request = RunExecutable {
             tenant: Tenant::system(),
             path: path.clone(),
@@ -381,25 +400,6 @@ impl Runs {
             own.then_some((number, object))
         };
         all.into_iter().filter_map(numbered).collect()
-    }
-
-    /// Removes the records and logs of the activations of a unit up to that one.
-    pub(crate) async fn forget(&self, unit: &UnitName, last: u64) -> Result<(), Error> {
-        for (number, object) in self.seen_of(unit) {
-            let meta = object.meta();
-            if !object.state().is_final() || number > last {
-                continue;
-            }
-            let effects = vec![Effect::on(REMOVE, &meta.path), Effect::on(STOP, &meta.path)];
-            let permit = self.identity.node_permit(effects).map_err(Error::from)?;
-            let request = Remove {
-                target: target(&object),
-                recursive: false,
-                force: false,
-            };
-            there(self.runtime.remove(permit, request).await.map(drop))?;
-        }
-        Ok(())
     }
 }
 

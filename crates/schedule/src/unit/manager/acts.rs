@@ -146,6 +146,7 @@ impl Manager {
             Happened::Automount(told) => self.automount_told(told),
             Happened::Trigger(happened) => self.triggered(happened),
             Happened::Scope(unit, made) => self.scope_happened(&unit, made),
+            Happened::PutAway(told) => self.gone_told(told),
             Happened::Nothing => {}
         }
     }

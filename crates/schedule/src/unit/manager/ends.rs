@@ -16,8 +16,8 @@ use crate::unit::runs::{self, Run, Runs};
 use crate::unit::steps::Step;
 use crate::unit::steps::service::{Event, Sub};
 
-/// So many activations of a unit keep their records and logs, of earlier boots, too: its log. What
-/// crashes again and again still has its first words for a while.
+/// So many activations of a unit keep their records and logs at least, of earlier boots, too. What
+/// older ones have printed goes to the log of its past.
 const KEPT: u64 = 32;
 
 /// What was reached.
@@ -302,8 +302,8 @@ impl Manager {
             if let Err(error) = runs.let_go(&unit, activation).await {
                 tracing::warn!(%unit, %error, "the cell of a unit stays");
             }
-            if let Err(error) = runs.forget(&unit, last).await {
-                tracing::debug!(%unit, %error, "old records of a unit stay");
+            if let Err(error) = runs.forget_old(&unit, last).await {
+                tracing::warn!(%unit, %error, "old records of a unit stay");
             }
             Happened::Nothing
         });

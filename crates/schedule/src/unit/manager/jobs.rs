@@ -45,6 +45,8 @@ pub(super) const fn mode(mode: JobMode) -> Mode {
         JobMode::Isolate => Mode::Isolate,
         JobMode::IgnoreDependencies => Mode::IgnoreDependencies,
         JobMode::IgnoreRequirements => Mode::IgnoreRequirements,
+        JobMode::ReplaceIrreversibly => Mode::ReplaceIrreversibly,
+        JobMode::Flush => Mode::Flush,
     }
 }
 
@@ -390,6 +392,8 @@ impl Manager {
             Some("isolate") => JobMode::Isolate,
             Some("ignore-dependencies") => JobMode::IgnoreDependencies,
             Some("ignore-requirements") => JobMode::IgnoreRequirements,
+            Some("replace-irreversibly") => JobMode::ReplaceIrreversibly,
+            Some("flush") => JobMode::Flush,
             _ => JobMode::Replace,
         };
         for other in self.known.on(unit, kind) {

@@ -15,6 +15,7 @@ mod devices;
 mod ends;
 mod files;
 mod follow;
+mod gone;
 mod hear;
 mod hold;
 mod jobs;
@@ -132,6 +133,8 @@ enum Happened {
     Automount(automounts::Told),
     /// Of sockets, paths and stores.
     Trigger(triggers::Happened),
+    /// Of units that are gone.
+    PutAway(gone::Told),
     /// Nothing that the manager waits for.
     Nothing,
 }
@@ -210,6 +213,8 @@ pub(crate) struct Manager {
     generators: Option<Generators>,
     /// How far the end of all units is, where the node goes down.
     last: shutdown::Last,
+    /// How far what units have left that are gone is put away.
+    gone: gone::Gone,
 }
 
 impl Manager {
@@ -268,6 +273,7 @@ impl Manager {
             clock: clock::Watch::default(),
             generators: beginning.generators,
             last: shutdown::Last::default(),
+            gone: gone::Gone::default(),
         };
         (manager, orders)
     }
@@ -293,6 +299,7 @@ impl Manager {
                 false
             }
         };
+        self.put_gone_away();
         if let Some(first) = self.first.clone().filter(|_| fresh) {
             self.load(vec![first.clone()]).await;
             match self.enqueue(&first, units::job::JobType::Start, Default::default()) {

@@ -281,6 +281,7 @@ impl Manager {
                 }
                 self.plan_timer(&timer);
             }
+            self.put_gone_away();
         }
     }
 }

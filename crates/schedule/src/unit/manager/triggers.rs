@@ -306,6 +306,7 @@ impl Manager {
         self.known.live.remove(unit);
         // A row without a state is removed.
         self.dirty.insert(unit.clone());
+        self.one_is_gone();
     }
 
     /// Takes back what an earlier daemon has left with node-init, and the connections among it.

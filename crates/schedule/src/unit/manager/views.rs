@@ -129,10 +129,10 @@ impl Manager {
 
     fn cancel(&mut self, id: u64) -> Result<(), Error> {
         let unit = self.engine.jobs().find(|(_, job)| job.id == id);
-        let Some((unit, job)) = unit.map(|(unit, job)| (unit.clone(), job.stays)) else {
+        let Some((unit, stays)) = unit.map(|(unit, job)| (unit.clone(), job.stays)) else {
             return Err(Error::not_found("job", id.to_string()));
         };
-        if job {
+        if stays && self.is_ending() {
             let words = format!("job {id} ends the machine and can't be called off");
             return Err(Error::new(Reason::WrongState, words));
         }

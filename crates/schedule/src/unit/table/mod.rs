@@ -249,6 +249,13 @@ impl Table {
         self.units.get(id).map(|it| &**it)
     }
 
+    /// Whether a unit is loaded, or would be by its files. Instances aren't, for the sake of their
+    /// template alone: there can be any number of those.
+    pub(crate) fn has(&self, name: &UnitName) -> bool {
+        let has_file = || name.instance().is_none() && self.catalog.has(name);
+        self.find(name).is_some() || has_file()
+    }
+
     /// A unit that will be loaded again where a caller or a unit asks for it.
     pub(crate) fn forget(&mut self, name: &UnitName) {
         if let Some(loaded) = self.units.remove(name) {
