@@ -89,6 +89,8 @@ const ELSEWHERE: &[&str] = &[
     "xtask/src/fresh/",
     // What its package and systemd's own test need.
     "xtask/src/judge/execute.rs",
+    // `x` installs Nix for that judge alone.
+    "xtask/src/judge/nix.rs",
     "auraed/tests/api/units_judge.rs",
     "bench/",
     // The runtime's own `ps`, of the machine that it runs on.

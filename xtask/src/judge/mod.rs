@@ -8,6 +8,7 @@
 //! * [`systemd`]: the scripts by which systemd tests itself as PID 1, on a machine of ours.
 //! * [`fstab`]: the tables by which systemd tests its generator of mount units.
 //! * [`podman`]: Debian's podman on a node, with `auraed oci` as its only runtime.
+//! * [`nix`]: Nix on the flake and the NixOS module.
 
 mod applications;
 mod archive;
@@ -15,6 +16,7 @@ mod execute;
 mod fstab;
 mod images;
 mod machine;
+mod nix;
 mod packages;
 mod podman;
 mod systemd;
@@ -25,7 +27,7 @@ use anyhow::Result;
 use clap::Args;
 
 /// Have others' programs decide: servers and inits of Debian, run as images or installed by apt;
-/// units by which systemd tests itself; podman, with auraed as its runtime.
+/// units by which systemd tests itself; podman, with auraed as its runtime; Nix.
 #[derive(Args)]
 #[command(after_help = "Examples:
   ./x judge applications                 all of them, as root; minutes for the image, once
@@ -37,10 +39,13 @@ use clap::Args;
   ./x judge systemd 03 23                two of them
   ./x judge fstab                        systemd's tables for its generator of mounts
   ./x judge podman                       on nodes under QEMU, with systemd and without
-  ./x judge podman systemd               on one of them")]
+  ./x judge podman systemd               on one of them
+  ./x judge nix                          Nix on dist/nix; AURAE_NIXPKGS is a folder with nixpkgs")]
 pub(crate) struct Judge {
-    /// `applications`, `packages`, `execute`, `systemd`, `fstab`, `podman`
-    #[arg(value_parser = ["applications", "packages", "execute", "systemd", "fstab", "podman"])]
+    /// `applications`, `packages`, `execute`, `systemd`, `fstab`, `podman`, `nix`
+    #[arg(value_parser = [
+        "applications", "packages", "execute", "systemd", "fstab", "podman", "nix",
+    ])]
     judge: String,
     /// Which; none: all
     names: Vec<String>,
@@ -52,6 +57,7 @@ pub(crate) fn run(judge: &Judge) -> Result<ExitCode> {
         "execute" => execute::run(),
         "systemd" => systemd::run(&judge.names),
         "fstab" => fstab::run(),
+        "nix" => nix::run(),
         "podman" => podman::run(&judge.names),
         "packages" => packages::run(&judge.names),
         _ => applications::run(&judge.names),
