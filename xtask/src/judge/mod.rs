@@ -10,7 +10,7 @@
 //! * [`podman`]: Debian's podman on a node, with `auraed oci` as its only runtime.
 
 mod applications;
-mod archive;
+pub(crate) mod archive;
 mod execute;
 mod fstab;
 mod images;
