@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Packages of Debian's that judges take data from: fetched by apt, kept below `target`, unpacked
-//! there where their files are read. Nothing of them is installed on this machine or is part of the
-//! project.
+//! Packages of Debian's whose data judges take, and whose programs a soak runs: fetched by apt,
+//! kept below `target`, unpacked there where their files are read. Nothing of them is installed on
+//! this machine or is part of the project.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ fn archive(folder: &Path) -> Result<Option<PathBuf>> {
 }
 
 /// The folder in which the package's files are.
-pub(super) fn unpacked(name: &str) -> Result<PathBuf> {
+pub(crate) fn unpacked(name: &str) -> Result<PathBuf> {
     let folder = build::target()?.join("judge").join(name);
     if !folder.is_dir() {
         let archive = fetched(name)?;

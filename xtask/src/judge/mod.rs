@@ -11,7 +11,7 @@
 //! * [`nix`]: Nix on the flake and the NixOS module.
 
 mod applications;
-mod archive;
+pub(crate) mod archive;
 mod execute;
 mod fstab;
 mod images;

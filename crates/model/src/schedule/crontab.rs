@@ -144,15 +144,11 @@ fn word(text: &str) -> Option<(&str, &str)> {
 
 fn nickname<'a>(text: &'a str, zone: &str) -> std::result::Result<(When, &'a str), String> {
     let (name, rest) = word(text).ok_or("is empty")?;
-    let pattern = match name {
-        "@reboot" => return Ok((When::Boot, rest)),
-        "@yearly" | "@annually" => "0 0 1 1 *",
-        "@monthly" => "0 0 1 * *",
-        "@weekly" => "0 0 * * 0",
-        "@daily" | "@midnight" => "0 0 * * *",
-        "@hourly" => "0 * * * *",
-        other => return Err(format!("has {other}, which is no time of cron's")),
-    };
+    if name == "@reboot" {
+        return Ok((When::Boot, rest));
+    }
+    let pattern = super::cron::nickname(name);
+    let pattern = pattern.ok_or_else(|| format!("has {name}, which is no time of cron's"))?;
     Ok((cron(pattern, zone)?, rest))
 }
 

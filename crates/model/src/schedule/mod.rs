@@ -19,6 +19,7 @@ pub mod cron;
 pub mod crontab;
 pub mod cycle;
 mod events;
+mod fields;
 pub mod given;
 pub mod manifest;
 pub mod many;

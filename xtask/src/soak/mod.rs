@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `./x soak`: the long searches in full, of which `./x test` runs a short form: a fault at every
 //! system call, kills at thousands of moments, properties with thousands of cases, fuzzing, and
-//! thousands of questions to systemd's own program.
+//! thousands of questions to systemd's own program and to Debian's cron.
 //!
 //! The tests ask `testkit::how_much`, which answers by the variable that is set here.
+
+mod fuzz;
 
 use std::process::{Command, ExitCode};
 use std::time::Instant;
@@ -12,6 +14,7 @@ use anyhow::Result;
 use clap::Args;
 use testkit::exec;
 
+use crate::judge::archive;
 use crate::{build, test};
 
 /// Cases of each property, also of those that say how many an ordinary run has: the variable counts
@@ -35,6 +38,34 @@ impl Search {
             "scores" => "1000",
             _ => "10000",
         }
+    }
+
+    /// Whether it succeeded.
+    fn passes(&self) -> Result<bool> {
+        let mut cargo = build::cargo();
+        cargo
+            .current_dir(build::root()?)
+            .arg("test")
+            .args(self.arguments);
+        cargo
+            .env(test::SOAK, "1")
+            .env("AURAE_ORACLE", self.questions())
+            .env("PROPTEST_CASES", CASES)
+            .env("PROPTEST_MAX_GLOBAL_REJECTS", TURNED_DOWN);
+        if let Err(error) = self.give(&mut cargo) {
+            println!("soak: {}: FAILED: {error:#}", self.name);
+            return Ok(false);
+        }
+        Ok(told(self.name, self.what, &mut cargo))
+    }
+
+    /// Names the packages that it compares with, unpacked: cron, and what sets its clock.
+    fn give(&self, cargo: &mut Command) -> Result<()> {
+        if self.name == "cron" {
+            cargo.env("AURAE_CRON", archive::unpacked("cron")?);
+            cargo.env("AURAE_FAKETIME", archive::unpacked("libfaketime")?);
+        }
+        Ok(())
     }
 }
 
@@ -106,6 +137,11 @@ const SEARCHES: &[Search] = &[
         arguments: &["-p", "units", "--test", "oracle", "--", "--nocapture"],
     },
     Search {
+        name: "cron",
+        what: "crontabs at any date, beside Debian's cron",
+        arguments: &["-p", "units", "--test", "crond", "--", "--nocapture"],
+    },
+    Search {
         name: "scores",
         what: "what services leave open, beside systemd-analyze",
         arguments: &["-p", "units", "--test", "scores", "--", "--nocapture"],
@@ -170,64 +206,6 @@ const PROPERTIES: &[&str] = &[
     "killed_at_random",
 ];
 
-/// What a fuzz target needs beyond its name.
-struct Target {
-    name: &'static str,
-    build: &'static [&'static str],
-    limits: &'static [&'static str],
-    /// Folders of the repository that have inputs, beside `fuzz/seeds`.
-    inputs: &'static [&'static str],
-}
-
-const TARGETS: &[Target] = &[
-    Target::plain("config"),
-    Target {
-        name: "documents",
-        build: &["--features", "layer"],
-        limits: &["-max_len=16384"],
-        inputs: &[],
-    },
-    Target::plain("init_protocol"),
-    Target {
-        name: "layer",
-        build: &["--features", "layer"],
-        limits: &["-max_len=16384", "-timeout=20"],
-        inputs: &[],
-    },
-    Target::plain("log_frames"),
-    Target::plain("names"),
-    Target::plain("units"),
-    Target {
-        name: "program",
-        build: &["--features", "program"],
-        // What glibc keeps for a thread that is just ending passes for a leak.
-        limits: &[
-            "-rss_limit_mb=4096",
-            "-malloc_limit_mb=2048",
-            "-timeout=20",
-            "-detect_leaks=0",
-            "-max_len=8192",
-            "-dict=fuzz/program.dict",
-        ],
-        inputs: &[
-            "examples",
-            "crates/language/prelude",
-            "crates/language/tests/tsc",
-        ],
-    },
-];
-
-impl Target {
-    const fn plain(name: &'static str) -> Self {
-        Self {
-            name,
-            build: &[],
-            limits: &[],
-            inputs: &[],
-        }
-    }
-}
-
 /// Runs the long searches in full.
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -236,8 +214,8 @@ impl Target {
   ./x soak fuzz --minutes 60      every fuzz target for an hour; needs a nightly compiler
   ./x soak fuzz --minutes 60 --target program    one of them
 
-Searches: faults, deaths, containers, network, kills, names, cycles, mover, layers, oracle, scores,
-properties, deb, power, fuzz. A search that draws its moments prints a seed; AURAE_TEST_SEED=N draws the
+Searches: faults, deaths, containers, network, kills, names, cycles, mover, layers, oracle, cron,
+scores, properties, deb, power, fuzz. A search that draws its moments prints a seed; AURAE_TEST_SEED=N draws the
 same ones again.")]
 pub(crate) struct Soak {
     /// Only the searches whose name holds this
@@ -260,17 +238,7 @@ pub(crate) fn run(soak: &Soak) -> Result<ExitCode> {
         .filter(|search| search.name.contains(&soak.filter))
     {
         ran += 1;
-        let mut cargo = build::cargo();
-        cargo
-            .current_dir(build::root()?)
-            .arg("test")
-            .args(search.arguments);
-        cargo
-            .env(test::SOAK, "1")
-            .env("AURAE_ORACLE", search.questions())
-            .env("PROPTEST_CASES", CASES)
-            .env("PROPTEST_MAX_GLOBAL_REJECTS", TURNED_DOWN);
-        if !told(search.name, search.what, &mut cargo) {
+        if !search.passes()? {
             failed.push(search.name);
         }
     }
@@ -285,7 +253,7 @@ pub(crate) fn run(soak: &Soak) -> Result<ExitCode> {
     }
     if "fuzz".contains(&soak.filter) {
         ran += 1;
-        if !fuzz(soak.minutes, &soak.target)? {
+        if !fuzz::run(soak.minutes, &soak.target)? {
             failed.push("fuzz");
         }
     }
@@ -311,88 +279,4 @@ fn told(name: &str, what: &str, command: &mut Command) -> bool {
         Err(ref error) => println!("soak: {name}: FAILED after {minutes:.1} minutes: {error:#}"),
     }
     outcome.is_ok()
-}
-
-/// How fuzz targets are built and run.
-#[derive(Clone, Copy)]
-enum Tool {
-    CargoFuzz,
-    /// By a nightly compiler alone, with what cargo-fuzz would tell it.
-    Compiler,
-}
-
-/// What cargo-fuzz tells the compiler: coverage that libFuzzer reads, and the address sanitizer.
-const INSTRUMENTED: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
-    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
-    -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing \
-    -Cllvm-args=-simplifycfg-branch-fold-threshold=0 -Zsanitizer=address -Cdebug-assertions \
-    -Coverflow-checks";
-
-/// A target of its own, so that what runs at build time isn't instrumented.
-fn host() -> String {
-    format!("{}-unknown-linux-gnu", std::env::consts::ARCH)
-}
-
-impl Tool {
-    fn found() -> Option<Self> {
-        let answers = |arguments: &[&str]| {
-            let mut ask = Command::new("cargo");
-            exec::capture(ask.args(arguments)).is_ok_and(|output| output.status.success())
-        };
-        if answers(&["+nightly", "fuzz", "--version"]) {
-            return Some(Self::CargoFuzz);
-        }
-        answers(&["+nightly", "--version"]).then_some(Self::Compiler)
-    }
-
-    /// What runs a target from the project's folder; libFuzzer's own arguments follow.
-    fn command(self, target: &Target) -> Result<Command> {
-        let mut cargo = Command::new("cargo");
-        cargo.current_dir(build::root()?);
-        match self {
-            Self::CargoFuzz => {
-                // The project's flags for static binaries aren't meant for the sanitizers.
-                cargo.env("RUSTFLAGS", "");
-                cargo.args(["+nightly", "fuzz", "run"]).args(target.build);
-                cargo.arg(target.name);
-            }
-            Self::Compiler => {
-                cargo.env("RUSTFLAGS", INSTRUMENTED);
-                cargo.args(["+nightly", "run", "--release", "--manifest-path"]);
-                cargo.args(["fuzz/Cargo.toml", "--target", &host()]);
-                cargo.args(["--bin", target.name]).args(target.build);
-                let found = format!("fuzz/artifacts/{}/", target.name);
-                std::fs::create_dir_all(build::root()?.join(&found))?;
-                cargo.args(["--".to_owned(), format!("-artifact_prefix={found}")]);
-            }
-        }
-        Ok(cargo)
-    }
-}
-
-/// Every target of that name for some minutes, where a tool is. Whether all succeeded.
-fn fuzz(minutes: u32, name: &str) -> Result<bool> {
-    let Some(tool) = Tool::found() else {
-        println!(
-            "soak: fuzz: left out. It needs a nightly compiler: \
-             rustup toolchain install nightly"
-        );
-        return Ok(true);
-    };
-    let mut passed = true;
-    for target in TARGETS.iter().filter(|target| target.name.contains(name)) {
-        let name = target.name;
-        let corpus = format!("fuzz/corpus/{name}");
-        std::fs::create_dir_all(build::root()?.join(&corpus))?;
-        let mut run = tool.command(target)?;
-        run.args([&corpus, &format!("fuzz/seeds/{name}")]);
-        run.args(target.inputs);
-        if matches!(tool, Tool::CargoFuzz) {
-            run.arg("--");
-        }
-        run.arg(format!("-max_total_time={}", minutes * 60))
-            .args(target.limits);
-        passed &= told(&format!("fuzz {name}"), "foreign bytes", &mut run);
-    }
-    Ok(passed)
 }
