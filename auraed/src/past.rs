@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use model::error::Error;
+use model::name::Uid;
 use model::status::ExecutableStatus;
 use observe::Logs;
 use observe::journal::{PastLog, PastRun, Printer, keep};
@@ -29,7 +30,7 @@ impl Past for Store {
         unit: &UnitName,
         is_gone: bool,
         runs: Vec<Vec<ExecutableStatus>>,
-    ) -> BoxFuture<'static, Result<(), Error>> {
+    ) -> BoxFuture<'static, Result<Option<Uid>, Error>> {
         let has_own = !is_gone || unit.instance().is_some();
         let log = match has_own {
             true => PastLog::of(unit.as_str()),
@@ -52,7 +53,8 @@ impl Past for Store {
             .map(|activation| activation.iter().filter_map(run).collect())
             .collect();
         let logs = self.logs.clone();
-        Box::pin(async move { keep(&logs, log, runs).await })
+        let unit = unit.as_str().to_owned();
+        Box::pin(async move { keep(&logs, log, &unit, runs).await })
     }
 }
 

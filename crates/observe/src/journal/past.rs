@@ -9,8 +9,9 @@
 //! number; one for all units whose files are gone. So there are no more logs than unit files.
 //!
 //! *Once, and before the records go*: each entry says of which run and from where it is. Who was
-//! killed between writing and removing finds the last one, and goes on behind it. What the disk has
-//! not taken is an error: the records stay.
+//! killed meanwhile finds the last one of its unit, and goes on behind it; for that the run that it
+//! is of must be the last one to be removed. What the disk has not taken is an error: the records
+//! stay.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -26,7 +27,7 @@ use tokio::net::unix::pipe;
 use super::entry::Entry;
 use super::frame::{END, encode};
 use super::lines::{Line, Lines};
-use super::read::last_of;
+use super::read::last_within;
 use crate::folder::LogKey;
 use crate::logs::Logs;
 use crate::read::{LogReader, ReadOptions};
@@ -36,6 +37,11 @@ const PREFIX: &[u8; 6] = b"aunit.";
 /// Of one run's log so many last bytes are taken: one that has printed a gigabyte would push all
 /// others out.
 const MOST: u64 = 16 << 20;
+/// So many last bytes of a log are looked at for the last entry of a unit, at first and at most: of
+/// a log that others have, too, it may be further back after a kill, and its lines are there twice.
+const LOOKS: [u64; 2] = [64 << 10, 1 << 20];
+/// The field by which an entry is a unit's.
+pub(super) const UNIT: &str = "_SYSTEMD_UNIT";
 /// Frames go to the pipe by so many bytes.
 const ENOUGH: usize = 64 << 10;
 /// Fields that say what an entry was made of: a run, and an offset of its log.
@@ -116,21 +122,43 @@ fn sum(name: &str) -> u128 {
     sum ^ (sum << 48)
 }
 
-/// Takes the lines of runs into a log of the past; answers when they are on the disk. The outer
-/// order is that of activations, whose runs are merged by time.
+/// Takes the lines of a unit's runs into a log of the past; answers when they are on the disk, with
+/// the run that the last of them is of, which is to be removed behind all others. The outer order is
+/// that of activations, whose runs are merged by time.
 ///
 /// # Errors
 /// `LIMIT_EXCEEDED`: too many logs are being read. The disk hasn't taken all of it; what it has is
 /// not taken again.
-pub async fn keep(logs: &Logs, log: PastLog, runs: Vec<Vec<PastRun>>) -> Result<(), Error> {
+pub async fn keep(
+    logs: &Logs,
+    log: PastLog,
+    unit: &str,
+    runs: Vec<Vec<PastRun>>,
+) -> Result<Option<Uid>, Error> {
     let _one_at_a_time = logs.keeping().lock().await;
     let key = log.key();
-    let (last, is_torn) = last_of(logs, &key).await?;
+    let (last, is_torn) = last_of(logs, &key, unit).await?;
     let mut writer = Writer::new(logs, key, is_torn);
-    let taken = take(&mut writer, Resume::behind(last.as_ref(), &runs), runs).await;
+    let resume = Resume::behind(last.as_ref(), &runs);
+    writer.last = resume.run();
+    let taken = take(&mut writer, resume, runs).await;
+    let last = writer.last;
     // Also after a failure: a log isn't left attached.
     let stored = writer.finish().await;
-    taken.and(stored)
+    taken.and(stored).map(|()| last)
+}
+
+/// The last entry of a unit, where it isn't far back.
+async fn last_of(logs: &Logs, key: &LogKey, unit: &str) -> Result<(Option<Entry>, bool), Error> {
+    let mut found = (None, false);
+    for most in LOOKS {
+        let matches = vec![(UNIT.to_owned(), unit.as_bytes().to_vec())];
+        found = last_within(logs, key, matches, most).await?;
+        if found.0.is_some() {
+            break;
+        }
+    }
+    Ok(found)
 }
 
 async fn take(
@@ -169,6 +197,14 @@ impl Resume {
                 Resume::Behind(uid, offset)
             }
             _ => Resume::New,
+        }
+    }
+
+    /// The run that the last line is of, so far.
+    fn run(&self) -> Option<Uid> {
+        match self {
+            Resume::New => None,
+            Resume::Behind(uid, _) => Some(*uid),
         }
     }
 
@@ -268,6 +304,8 @@ struct Writer<'a> {
     pipe: Option<(pipe::Sender, u64)>,
     buffer: Vec<u8>,
     written: u64,
+    /// The run that the last line is of.
+    last: Option<Uid>,
 }
 
 impl<'a> Writer<'a> {
@@ -279,6 +317,7 @@ impl<'a> Writer<'a> {
             pipe: None,
             buffer: Vec::new(),
             written: 0,
+            last: None,
         }
     }
 
@@ -297,6 +336,7 @@ impl<'a> Writer<'a> {
         let (uid, offset) = (run.uid.to_string(), line.behind.to_string());
         let own = [(RUN, uid.as_bytes()), (OFFSET, offset.as_bytes())];
         encode(line.time, fields, &own, &mut self.buffer);
+        self.last = Some(run.uid);
         match self.buffer.len() >= ENOUGH {
             true => self.flush().await,
             false => Ok(()),

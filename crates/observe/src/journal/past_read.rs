@@ -10,7 +10,7 @@ use futures_util::stream::try_unfold;
 use model::error::{Error, Reason};
 use model::observe::{JournalQuery, MAX_JOURNAL_TAIL};
 
-use super::past::PastLog;
+use super::past::{PastLog, UNIT};
 use super::read::{JournalItem, JournalStream, Reading, last, since};
 use crate::logs::Logs;
 
@@ -18,8 +18,6 @@ use crate::logs::Logs;
 const MOST: usize = 512;
 /// Bytes of last entries that are held.
 const MOST_HELD: usize = 64 << 20;
-/// The field by which an entry is a unit's.
-const UNIT: &str = "_SYSTEMD_UNIT";
 
 /// The entries of the past that a query means, by time.
 ///

@@ -158,11 +158,27 @@ pub(super) async fn last(
     }
 }
 
-/// The last entry of a log, and whether something torn is behind it.
-pub(super) async fn last_of(logs: &Logs, key: &LogKey) -> Result<(Option<Entry>, bool), Error> {
-    let (mut held, behind) = last(logs, key, &JournalQuery::default(), 1).await?;
-    let is_torn = behind < logs.end_offset(key).await?;
-    Ok((held.pop_back().map(|(entry, _)| entry), is_torn))
+/// The last entry that matches, of so many last bytes of a log, and whether something torn is
+/// behind the last one of all.
+pub(super) async fn last_within(
+    logs: &Logs,
+    key: &LogKey,
+    matches: Vec<(String, Vec<u8>)>,
+    most: u64,
+) -> Result<(Option<Entry>, bool), Error> {
+    let query = JournalQuery {
+        matches,
+        ..JournalQuery::default()
+    };
+    let end = logs.end_offset(key).await?;
+    let from = end.saturating_sub(most);
+    let mut reading = Reading::new(logs, key, query, from)?;
+    let mut found = None;
+    while let Some((entry, _)) = reading.next().await? {
+        found = Some(entry);
+    }
+    let behind = reading.decoder.boundary.unwrap_or(from);
+    Ok((found, behind < end))
 }
 
 /// The entries that a query means.

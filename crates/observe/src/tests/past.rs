@@ -86,14 +86,11 @@ async fn a_past_is_of_one_unit_and_goes_on_over_runs_and_daemons() {
     printed(&logs, 3, "other\n").await;
     let log = PastLog::of(UNIT);
     let first = vec![vec![run_of(UNIT, 1)]];
-    keep(&logs, log, first).await.unwrap();
-    keep(
-        &logs,
-        PastLog::of("b.service"),
-        vec![vec![run_of("b.service", 3)]],
-    )
-    .await
-    .unwrap();
+    keep(&logs, log, UNIT, first).await.unwrap();
+    let of_b = vec![vec![run_of("b.service", 3)]];
+    keep(&logs, PastLog::of("b.service"), "b.service", of_b)
+        .await
+        .unwrap();
     for number in [1, 3] {
         logs.remove(&system(number)).await.unwrap();
     }
@@ -101,7 +98,9 @@ async fn a_past_is_of_one_unit_and_goes_on_over_runs_and_daemons() {
     drop(logs);
     // Another daemon.
     let logs = Logs::start(root.path(), LogsConfig::default()).unwrap();
-    keep(&logs, log, vec![vec![run_of(UNIT, 2)]]).await.unwrap();
+    keep(&logs, log, UNIT, vec![vec![run_of(UNIT, 2)]])
+        .await
+        .unwrap();
     logs.remove(&system(2)).await.unwrap();
     let all = ["first", "second", "third"];
     assert_eq!(messages(&logs, of_unit(UNIT)).await, all);
@@ -135,11 +134,19 @@ async fn what_was_stored_before_the_daemon_was_killed_is_not_stored_again() {
         vec![vec![run_of(UNIT, 1)], vec![run_of(UNIT, 2)]]
     });
     // It was killed after the first, or after both, before the records went.
-    keep(&logs, log, vec![vec![run_of(UNIT, 1)]]).await.unwrap();
+    keep(&logs, log, UNIT, vec![vec![run_of(UNIT, 1)]])
+        .await
+        .unwrap();
     for _ in 0..2 {
-        keep(&logs, log, both()).await.unwrap();
+        keep(&logs, log, UNIT, both()).await.unwrap();
         assert_eq!(messages(&logs, of_unit(UNIT)).await, ["a", "b", "c", "d"]);
     }
+    // After it had removed some: the one that the last line is of goes last.
+    let last = keep(&logs, log, UNIT, both()).await.unwrap();
+    assert_eq!(last, Some(key(2).uid));
+    let left = vec![vec![run_of(UNIT, 2)]];
+    keep(&logs, log, UNIT, left).await.unwrap();
+    assert_eq!(messages(&logs, of_unit(UNIT)).await, ["a", "b", "c", "d"]);
     // And within an entry: what is torn is no entry, and hides none.
     let at = root.path().join("system").join(log_uid(log));
     let data = std::fs::read_dir(&at).unwrap().map(|it| it.unwrap().path());
@@ -148,7 +155,7 @@ async fn what_was_stored_before_the_daemon_was_killed_is_not_stored_again() {
     let whole = std::fs::metadata(&data).unwrap().len();
     let file = File::options().write(true).open(&data).unwrap();
     file.set_len(whole - 5).unwrap();
-    keep(&logs, log, both()).await.unwrap();
+    keep(&logs, log, UNIT, both()).await.unwrap();
     assert_eq!(messages(&logs, of_unit(UNIT)).await, ["a", "b", "c", "d"]);
 }
 
@@ -168,11 +175,13 @@ async fn a_full_disk_is_an_error_and_the_past_comes_when_there_is_room() {
     let mut file = File::create(&filler).unwrap();
     while file.write_all(&[0; 4096]).is_ok() {}
     let runs = || vec![vec![run_of(UNIT, 1)]];
-    keep(&logs, PastLog::of(UNIT), runs()).await.unwrap_err();
+    keep(&logs, PastLog::of(UNIT), UNIT, runs())
+        .await
+        .unwrap_err();
     drop(file);
     std::fs::remove_file(&filler).unwrap();
     let deadline = Instant::now() + PATIENCE;
-    while keep(&logs, PastLog::of(UNIT), runs()).await.is_err() {
+    while keep(&logs, PastLog::of(UNIT), UNIT, runs()).await.is_err() {
         assert!(Instant::now() < deadline);
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -185,7 +194,7 @@ async fn of_a_run_that_printed_without_end_the_last_is_kept_and_the_rest_counted
     let logs = Logs::start(root.path(), LogsConfig::default()).unwrap();
     let text = "y".repeat(1023) + "\n";
     printed(&logs, 1, &text.repeat(17 << 10)).await;
-    keep(&logs, PastLog::of_gone(), vec![vec![run_of(UNIT, 1)]])
+    keep(&logs, PastLog::of_gone(), UNIT, vec![vec![run_of(UNIT, 1)]])
         .await
         .unwrap();
     let messages = messages(&logs, of_unit(UNIT)).await;

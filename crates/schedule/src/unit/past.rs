@@ -14,7 +14,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use identity::Effect;
 use model::error::Error;
-use model::name::Tenant;
+use model::name::{Tenant, Uid};
 use model::request::Remove;
 use model::status::{ExecutableStatus, Object};
 use model::time::Timestamp;
@@ -38,13 +38,14 @@ const LATEST: usize = 1024;
 pub trait Past: Send + Sync {
     /// Stores the lines of runs that have ended: of a unit with a file, or of one that is gone. The
     /// runs are in order, those of an activation together. Answers when they are on the disk; may
-    /// be asked again for what it has stored, and stores it once.
+    /// be asked again for what it has stored, and stores it once. For that, the run that it answers
+    /// must be there as long as any other one of them.
     fn keep(
         &self,
         unit: &UnitName,
         is_gone: bool,
         runs: Vec<Vec<ExecutableStatus>>,
-    ) -> BoxFuture<'static, Result<(), Error>>;
+    ) -> BoxFuture<'static, Result<Option<Uid>, Error>>;
 }
 
 /// What a sweep has come to.
@@ -68,7 +69,7 @@ impl Runs {
         let old = self.ended(unit, last);
         let first = old.iter().map(|(number, _)| *number).min();
         match first.is_some_and(|first| first.saturating_add(TOGETHER) <= last) {
-            true => self.put_away(unit, false, old).await,
+            true => self.put_away(unit, false, last).await,
             false => Ok(()),
         }
     }
@@ -80,16 +81,21 @@ impl Runs {
             .collect()
     }
 
-    async fn put_away(&self, unit: &UnitName, is_gone: bool, old: Ended) -> Result<(), Error> {
+    async fn put_away(&self, unit: &UnitName, is_gone: bool, last: u64) -> Result<(), Error> {
+        // Looked at under the lock: what another has stored and is removing would be stored again.
+        let _one_at_a_time = self.putting_away.lock().await;
+        let mut old = self.ended(unit, last);
         let kept = self.past.keep(unit, is_gone, by_activation(&old)).await;
-        match kept {
+        let last = match kept {
             Err(error) if old.len() < WAIT => return Err(error),
             Err(error) => {
                 let records = old.len();
                 tracing::error!(%unit, %error, records, "what a unit has printed is lost");
+                None
             }
-            Ok(()) => {}
-        }
+            Ok(last) => last,
+        };
+        old.sort_by_key(|(_, object)| Some(object.meta().uid) == last);
         for (_, object) in old {
             self.remove(&object).await?;
         }
@@ -118,8 +124,7 @@ impl Runs {
                 swept.is_more = true;
                 continue;
             }
-            let old = self.ended(&unit, u64::MAX);
-            match self.put_away(&unit, true, old).await {
+            match self.put_away(&unit, true, u64::MAX).await {
                 Ok(()) => {
                     self.remove_cell(&unit).await;
                     self.forget_latest(&unit);

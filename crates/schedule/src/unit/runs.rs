@@ -118,6 +118,8 @@ pub(crate) struct Runs {
     /// Of each unit the last activation that has asked for its cell. Held while that is made or
     /// ended.
     latest: Arc<std::sync::Mutex<BTreeMap<UnitName, Latest>>>,
+    /// Held by who puts records away.
+    pub(super) putting_away: Arc<tokio::sync::Mutex<()>>,
     /// What takes the lines of runs whose records go.
     pub(super) past: Arc<dyn Past>,
 }
@@ -172,6 +174,7 @@ impl Runs {
     ) -> Runs {
         Runs {
             past,
+            putting_away: Arc::default(),
             boot_id: boot_id.replace('-', "").into(),
             runtime,
             identity,
