@@ -157,7 +157,10 @@ async fn a_part_leads_over_no_link_that_another_container_has_made() {
     let refused = |status: &wire::PodStatus| !status.containers[0].message.is_empty();
     let status = until(&mia, "none", "refused", refused).await;
     let message = &status.containers[0].message;
-    assert!(message.contains("sub_path_expr"), "{message}");
+    assert!(
+        message.contains("no part of the volume shared of $(APP)"),
+        "{message}"
+    );
     assert_ne!(status.phase(), Phase::Succeeded);
     remove(&mia, "none", true).await.unwrap();
     assert_clean(&node);

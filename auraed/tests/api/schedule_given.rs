@@ -31,9 +31,18 @@ fn pod() -> Value {
         {"downwardAPI": {"items": [{"path": "uid", "fieldRef": {"fieldPath": "metadata.uid"}}]}}]);
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {
         "terminationGracePeriodSeconds": 0,
-        "containers": [{"name": "app", "command": script,
+        "containers": [{"name": "app", "image": "none", "command": script,
             "volumeMounts": [{"name": "all", "mountPath": "/run/all"}]}],
         "volumes": [{"name": "all", "projected": {"sources": sources}}]}})
+}
+
+/// The program is the node's: a manifest has to name an image.
+fn of_node(spec: &mut wire::ScheduleSpec) {
+    let Some(wire::work::Run::Pod(run)) = spec.work.as_mut().and_then(|it| it.run.as_mut()) else {
+        panic!("no pod: {spec:?}");
+    };
+    let pod = run.pod.as_mut().and_then(|it| it.spec.as_mut()).unwrap();
+    pod.containers[0].image.clear();
 }
 
 /// Applies documents as `aurae schedule apply` does.
@@ -45,7 +54,8 @@ async fn apply(person: &Person, documents: Vec<Value>) {
     }
     for schedule in &read.schedules {
         let name = schedule.name.to_string();
-        let spec = to_spec(&name, &schedule.spec);
+        let mut spec = to_spec(&name, &schedule.spec);
+        of_node(&mut spec);
         let request = wire::DeclareRequest {
             tenant: String::new(),
             name,

@@ -123,14 +123,16 @@ fn part(
         let hint = "name variables of the container's `env`; `$$(NAME)` is the text `$(NAME)`";
         return Err(Error::invalid(FIELD, problem).hint(hint));
     }
-    match check_relative_path(FIELD, &path) {
-        Ok(()) => Ok(Some(path)),
-        Err(error) => {
-            let message = error.message.clone();
-            let hint = format!("with its variables {expr} is no part of the volume: {message}");
-            Err(error.hint(hint))
-        }
-    }
+    // What the variables say may be longer than a message, and others' to read.
+    check_relative_path(FIELD, &path).map_err(|error| {
+        let volume = &mount.volume;
+        let problem = format!(
+            "makes no part of the volume {volume} of {expr}: it {}",
+            error.message
+        );
+        Error::invalid(FIELD, problem)
+    })?;
+    Ok(Some(path))
 }
 
 #[cfg(test)]
