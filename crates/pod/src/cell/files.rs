@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Volumes of files that the spec brings, or that tell something of the pod. All files of one change at once, where containers have
-//! it mounted (Kubernetes' kubelet does it the same way):
+//! Volumes of files that the spec brings, or that tell something of the pod. All files of one
+//! change at once, where containers have it mounted (Kubernetes' kubelet does it the same way):
 //!
 //! ```text
 //! volume/..data          ──► ..5f0c…    a link, replaced by a rename
