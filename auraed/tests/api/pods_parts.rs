@@ -27,7 +27,9 @@ fn from(name: &str, from: wire::env_var::From) -> wire::EnvVar {
 /// A container with a part of the volume `shared` at `/mnt`.
 fn with_part(name: &str, script: &str, expr: &str, env: Vec<wire::EnvVar>) -> wire::Container {
     let mut container = container(name, script);
-    container.mounts[0].sub_path_expr = expr.to_owned();
+    for mount in &mut container.mounts {
+        mount.sub_path_expr = expr.to_owned();
+    }
     container.env = env;
     container
 }

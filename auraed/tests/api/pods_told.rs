@@ -23,11 +23,11 @@ use crate::pods::{
 /// What a person writes for Kubernetes, with the node's busybox.
 fn manifest() -> Value {
     let field = |path: &str, field: &str| json!({"path": path, "fieldRef": {"fieldPath": field}});
-    let mut secret_label = field("in/app", "metadata.labels['app']");
-    secret_label["mode"] = json!(0o400);
+    let app = json!({"path": "in/app", "mode": 0o400,
+        "fieldRef": {"fieldPath": "metadata.labels['app']"}});
     let downward = json!({"items": [
         field("name", "metadata.name"), field("namespace", "metadata.namespace"),
-        field("labels", "metadata.labels"), field("notes", "metadata.annotations"), secret_label,
+        field("labels", "metadata.labels"), field("notes", "metadata.annotations"), app,
         {"path": "memory", "resourceFieldRef": {"containerName": "app",
             "resource": "limits.memory", "divisor": "1Mi"}}]});
     let sources = json!([
@@ -46,10 +46,10 @@ fn told() -> wire::PodSpec {
         "data": {"a": "of-conf", "b": "left"}});
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"},
         "stringData": {"key": "of-keys"}});
-    let read = read_manifest(vec![config, secret, manifest()]).unwrap();
+    let mut read = read_manifest(vec![config, secret, manifest()]).unwrap();
     wire::PodSpec {
         stop_grace: Some(crate::pods::seconds(0)),
-        ..to_spec(&read[0].draft)
+        ..to_spec(&read.remove(0).draft)
     }
 }
 

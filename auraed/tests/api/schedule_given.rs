@@ -42,7 +42,9 @@ fn of_node(spec: &mut wire::ScheduleSpec) {
         panic!("no pod: {spec:?}");
     };
     let pod = run.pod.as_mut().and_then(|it| it.spec.as_mut()).unwrap();
-    pod.containers[0].image.clear();
+    for container in &mut pod.containers {
+        container.image.clear();
+    }
 }
 
 /// Applies documents as `aurae schedule apply` does.
