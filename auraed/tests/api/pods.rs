@@ -424,7 +424,7 @@ async fn files_of_the_spec_are_read_only_and_folders_of_the_node_are_administrat
     let (administrator, ann) = people(&node).await;
     let files = wire::FilesVolume {
         files: [("conf/a".to_owned(), "settings".to_owned())].into(),
-        mode: None,
+        ..Default::default()
     };
     let script =
         "[ $(cat /mnt/conf/a) = settings ] && ! touch /mnt/b && grep -q '10.1.2.3 db' /etc/hosts";

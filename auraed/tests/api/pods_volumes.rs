@@ -154,7 +154,7 @@ fn files(list: &[(&str, &str)]) -> Option<Source> {
     let pairs = pairs.map(|(path, text)| ((*path).to_owned(), (*text).to_owned()));
     Some(Source::Files(wire::FilesVolume {
         files: pairs.collect(),
-        mode: None,
+        ..Default::default()
     }))
 }
 
@@ -181,7 +181,7 @@ async fn files_change_together_while_a_pod_runs_and_parts_stay_as_they_were() {
         volume: "shared".to_owned(),
         path: "/srv/part".to_owned(),
         sub_path: "conf/a".to_owned(),
-        read_only: false,
+        ..Default::default()
     });
     let mut spec = spec(vec![app]);
     spec.volumes[0].source = files(&[("conf/a", "1"), ("b", "1")]);
@@ -260,6 +260,7 @@ async fn a_folder_of_the_node_is_written_as_the_owner_that_an_administrator_name
             path: path.to_owned(),
             sub_path: sub_path.to_owned(),
             read_only,
+            ..Default::default()
         });
     }
     let mut pod = spec(vec![app]);

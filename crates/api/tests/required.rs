@@ -202,10 +202,16 @@ fn pod() -> pods::RunRequest {
             labels: [("a".to_owned(), "b".to_owned())].into(),
             spec: Some(pods::PodSpec {
                 containers: vec![container],
-                volumes: vec![pods::Volume {
-                    name: "data".into(),
-                    source: Some(pods::volume::Source::Host(host)),
-                }],
+                volumes: vec![
+                    pods::Volume {
+                        name: "data".into(),
+                        source: Some(pods::volume::Source::Host(host)),
+                    },
+                    pods::Volume {
+                        name: "told".into(),
+                        source: Some(pods::volume::Source::Files(told())),
+                    },
+                ],
                 host_aliases: vec![pods::HostAlias {
                     ip: "10.0.0.1".into(),
                     names: vec!["db".into()],
@@ -214,6 +220,21 @@ fn pod() -> pods::RunRequest {
                 ..Default::default()
             }),
         }),
+        ..Default::default()
+    }
+}
+
+fn told() -> pods::FilesVolume {
+    let amount = pods::FileAmount {
+        container: "app".into(),
+        fact: pods::Fact::CpuLimit.into(),
+        divisor: Some(1),
+    };
+    pods::FilesVolume {
+        facts: vec![pods::FileFact {
+            path: "cpu".into(),
+            from: Some(pods::file_fact::From::Amount(amount)),
+        }],
         ..Default::default()
     }
 }

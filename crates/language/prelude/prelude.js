@@ -872,7 +872,8 @@ __aurae.table = {
         "initContainers.resources.memoryRequestBytes",
         "initContainers.resources.memoryLimitBytes",
         "initContainers.rootBytes",
-        "volumes.empty.sizeBytes"
+        "volumes.empty.sizeBytes",
+        "volumes.files.facts.amount.divisor"
       ],
       "withEnv": [
         "containers",

@@ -84,6 +84,18 @@ pub fn check_absolute_path(field: &str, path: &str) -> Result<()> {
     Ok(())
 }
 
+/// Checks a relative path in its shortest form.
+///
+/// # Errors
+/// As [`check_absolute_path`], and where it is empty or absolute.
+pub fn check_relative_path(field: &str, path: &str) -> Result<()> {
+    match path.chars().next() {
+        None => Err(Error::invalid(field, "must not be empty")),
+        Some('/') => Err(Error::invalid(field, "must be relative")),
+        Some(_) => check_absolute_path(field, &format!("/{path}")),
+    }
+}
+
 /// Whether `path` is `outer` or below it; both absolute and in shortest form.
 pub fn is_path_within(path: &str, outer: &str) -> bool {
     if outer == "/" {

@@ -8,11 +8,11 @@
 
 use crate::sandbox::CLASSES;
 use identity::Permit;
-use model::error::{Error, Reason};
+use model::error::{Error, Reason, Within};
 use model::name::ObjectPath;
-use model::pod::PodSpec;
 use model::pod::spec::Container;
 use model::pod::volume::{Empty, Medium, Source, Volume};
+use model::pod::{PodSpec, sub_path};
 
 /// Whether the caller may run such a pod there.
 pub(crate) fn check(permit: &Permit, spec: &PodSpec, path: &ObjectPath) -> Result<(), Error> {
@@ -21,6 +21,7 @@ pub(crate) fn check(permit: &Permit, spec: &PodSpec, path: &ObjectPath) -> Resul
         return Err(Error::invalid("pod.spec.host_network", problem));
     }
     check_class(spec)?;
+    sub_path::check_pod(spec)?;
     if !permit.is_administrator() {
         check_pod(spec)?;
     }
@@ -71,6 +72,7 @@ pub(crate) fn check_debug(
     spec: &PodSpec,
     container: &Container,
 ) -> Result<(), Error> {
+    sub_path::check_container(container).within("container")?;
     match permit.is_administrator() {
         true => Ok(()),
         false => check_added(spec, container),

@@ -74,6 +74,10 @@ pub(crate) trait Sandbox: Reach + 'static {
     /// Gives the pod these labels and no other.
     fn label<'a>(&'a self, labels: &'a Labels) -> BoxFuture<'a, Result<(), Error>>;
 
+    /// Brings files that tell the pod's labels to what those are now. Where they say it already, it
+    /// does nothing.
+    fn tell(&self) -> BoxFuture<'_, Result<(), Error>>;
+
     /// Makes the place of a container that is added, and starts its program. The container's name
     /// is [`Debug::place`] then.
     fn debug<'a>(&'a self, debug: &'a Debug) -> BoxFuture<'a, Result<Program, Error>>;

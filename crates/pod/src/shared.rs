@@ -224,6 +224,7 @@ impl Shared {
             uid: meta.uid,
             volumes: Volumes::new(&self.folder, meta.uid, root_id, &kept.spec),
             spec: RwLock::new(Arc::new(kept.spec.clone())),
+            told: Mutex::default(),
             held: Mutex::new(Some(held)),
             around: Around {
                 facts: Facts {

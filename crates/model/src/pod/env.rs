@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::spec::{Container, Needs};
+use super::spec::Container;
 use crate::error::{Error, Result};
 use crate::executable::MAX_PROGRAM_WEIGHT;
 use crate::label::Labels;
@@ -55,6 +55,8 @@ pub enum Fact {
     MemoryLimit,
     /// The container's memory request in bytes.
     MemoryRequest,
+    /// What may be written to the container's root, in bytes.
+    StorageLimit,
     /// The pod's first address.
     PodIp,
     /// All of them, divided by commas.
@@ -85,27 +87,67 @@ pub struct Facts {
 }
 
 impl Facts {
-    fn text(&self, fact: Fact, needs: &Needs) -> String {
+    pub(super) fn text(&self, fact: Fact, container: &Container) -> String {
         let first = |ips: &[IpAddr]| ips.first().map(IpAddr::to_string).unwrap_or_default();
         let all = |ips: &[IpAddr]| {
             let texts: Vec<_> = ips.iter().map(IpAddr::to_string).collect();
             texts.join(",")
         };
-        let cpus = |millis: Option<u64>| millis.unwrap_or(0).div_ceil(1000).to_string();
         match fact {
             Fact::PodName => self.pod_name.clone(),
             Fact::Tenant => self.tenant.clone(),
             Fact::PodUid => self.pod_uid.clone(),
             Fact::NodeName => self.node_name.clone(),
-            Fact::CpuLimit => cpus(needs.cpu_limit_millis),
-            Fact::CpuRequest => cpus(needs.cpu_request()),
-            Fact::MemoryLimit => needs.memory_limit_bytes.unwrap_or(0).to_string(),
-            Fact::MemoryRequest => needs.memory_request().unwrap_or(0).to_string(),
             Fact::PodIp => first(&self.pod_ips),
             Fact::PodIps => all(&self.pod_ips),
             Fact::HostIp => first(&self.host_ips),
             Fact::HostIps => all(&self.host_ips),
+            Fact::CpuLimit
+            | Fact::CpuRequest
+            | Fact::MemoryLimit
+            | Fact::MemoryRequest
+            | Fact::StorageLimit => {
+                let amount = fact.amount(container).unwrap_or_default();
+                amount.divided(None).to_string()
+            }
         }
+    }
+}
+
+/// What a container may take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Amount {
+    /// In thousandths of a CPU, or in bytes. 0: it has none.
+    number: u64,
+    /// How many are one, where nothing is said.
+    unit: u64,
+}
+
+impl Amount {
+    /// Whole units, rounded up as Kubernetes does it; a unit of 0 is the usual one.
+    pub(super) fn divided(self, unit: Option<u64>) -> u64 {
+        let unit = unit.filter(|unit| *unit > 0).unwrap_or(self.unit);
+        self.number.div_ceil(unit.max(1))
+    }
+}
+
+impl Fact {
+    /// What a container may take; `None`: it is a fact of something else.
+    pub(super) fn amount(self, container: &Container) -> Option<Amount> {
+        let needs = &container.needs;
+        let (number, unit) = match self {
+            Self::CpuLimit => (needs.cpu_limit_millis, 1000),
+            Self::CpuRequest => (needs.cpu_request(), 1000),
+            Self::MemoryLimit => (needs.memory_limit_bytes, 1),
+            Self::MemoryRequest => (needs.memory_request(), 1),
+            Self::StorageLimit => {
+                let root = container.root();
+                (root.map(|root| root.effective_root_bytes()), 1)
+            }
+            _ => return None,
+        };
+        let number = number.unwrap_or(0);
+        Some(Amount { number, unit })
     }
 }
 
@@ -138,19 +180,12 @@ fn hides(from: &From, secret: &BTreeSet<String>) -> bool {
 /// stand for more than a machine holds.
 pub fn expand(container: &Container, facts: &Facts) -> Result<Expanded> {
     let mut left = MAX_PROGRAM_WEIGHT;
-    let mut env = BTreeMap::new();
-    let mut secret = BTreeSet::new();
-    for variable in &container.env {
-        if hides(&variable.from, &secret) {
-            secret.insert(variable.name.clone());
-        }
-        let value = match &variable.from {
-            From::Value(text) | From::Secret(text) => replaced(text, &env, &mut left)?,
-            From::Fact(fact) => facts.text(*fact, &container.needs),
-            From::Label(key) => facts.labels.get(key).unwrap_or_default().to_owned(),
-        };
-        env.insert(variable.name.clone(), value);
-    }
+    let told = |from: &From| match from {
+        From::Fact(fact) => facts.text(*fact, container),
+        From::Label(key) => facts.labels.get(key).unwrap_or_default().to_owned(),
+        From::Value(_) | From::Secret(_) => String::new(),
+    };
+    let (env, secret) = environment(container, &told, &mut left)?;
     let mut words = |words: &[String]| -> Result<Vec<String>> {
         let words = words.iter();
         words.map(|word| replaced(word, &env, &mut left)).collect()
@@ -163,9 +198,31 @@ pub fn expand(container: &Container, facts: &Facts) -> Result<Expanded> {
     })
 }
 
+/// The variables of a container with those that are secrets, of at most `left` bytes. `told`: what
+/// facts and labels are.
+pub(super) fn environment(
+    container: &Container,
+    told: &dyn Fn(&From) -> String,
+    left: &mut usize,
+) -> Result<(BTreeMap<String, String>, BTreeSet<String>)> {
+    let mut env = BTreeMap::new();
+    let mut secret = BTreeSet::new();
+    for variable in &container.env {
+        if hides(&variable.from, &secret) {
+            secret.insert(variable.name.clone());
+        }
+        let value = match &variable.from {
+            From::Value(text) | From::Secret(text) => replaced(text, &env, left)?,
+            from => told(from),
+        };
+        env.insert(variable.name.clone(), value);
+    }
+    Ok((env, secret))
+}
+
 /// A text whose `$(NAME)` are replaced, of at most `left` bytes; they are taken off.
 fn replaced(text: &str, env: &BTreeMap<String, String>, left: &mut usize) -> Result<String> {
-    let done = filled(text, env, *left);
+    let done = filled(text, env, *left, &mut |_| {});
     match left.checked_sub(done.len()) {
         Some(rest) => {
             *left = rest;
@@ -178,8 +235,13 @@ fn replaced(text: &str, env: &BTreeMap<String, String>, left: &mut usize) -> Res
     }
 }
 
-/// Stops soon after `most` bytes.
-fn filled(text: &str, env: &BTreeMap<String, String>, most: usize) -> String {
+/// Stops soon after `most` bytes. `named` is told each name that is asked for.
+pub(super) fn filled(
+    text: &str,
+    env: &BTreeMap<String, String>,
+    most: usize,
+    named: &mut dyn FnMut(&str),
+) -> String {
     let mut done = String::new();
     let mut rest = text;
     while done.len() <= most
@@ -193,6 +255,9 @@ fn filled(text: &str, env: &BTreeMap<String, String>, most: usize) -> String {
             continue;
         }
         let variable = rest.strip_prefix('(').and_then(|it| it.split_once(')'));
+        if let Some((name, _)) = variable {
+            named(name);
+        }
         match variable {
             Some((name, after)) if env.contains_key(name) => {
                 done.push_str(env.get(name).map_or("", String::as_str));
@@ -208,6 +273,7 @@ fn filled(text: &str, env: &BTreeMap<String, String>, most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pod::spec::Needs;
 
     #[test]
     fn variables_are_expanded_as_kubernetes_documents_it() {
@@ -221,7 +287,7 @@ mod tests {
             ("$", "$"),
             ("$$$(A)", "$1"),
         ] {
-            assert_eq!(filled(text, &env, 100), expected, "{text}");
+            assert_eq!(filled(text, &env, 100, &mut |_| {}), expected, "{text}");
         }
     }
 

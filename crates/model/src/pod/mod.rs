@@ -19,6 +19,8 @@ pub mod request;
 pub mod spec;
 pub mod status;
 pub mod steps;
+pub mod sub_path;
+pub mod told;
 pub mod update;
 pub mod user;
 pub mod verdict;

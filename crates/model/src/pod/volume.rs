@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::told::FileFact;
+
 /// A folder that containers share.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Volume {
@@ -73,12 +75,24 @@ pub struct Files {
     /// What is in them is never shown.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub secret: bool,
+    /// Files that tell something of the pod, as it is now.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub facts: Vec<FileFact>,
+    /// The modes of some of them, by path.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub modes: BTreeMap<String, u32>,
 }
 
 impl Files {
     /// Their mode, with the default.
     pub fn effective_mode(&self) -> u32 {
         self.mode.unwrap_or(0o644)
+    }
+
+    /// The mode of one of them.
+    pub fn mode_of(&self, path: &str) -> u32 {
+        let own = self.modes.get(path).copied();
+        own.unwrap_or_else(|| self.effective_mode())
     }
 }
 
@@ -129,6 +143,9 @@ pub struct VolumeMount {
     /// A part of the volume; empty: all of it.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub sub_path: String,
+    /// The same, made of variables of the container when it is made (`sub_path`); empty: none.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub sub_path_expr: String,
     /// It can't be written.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub read_only: bool,

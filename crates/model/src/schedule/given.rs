@@ -256,17 +256,28 @@ fn fill_volume(
     let Some(volume) = volumes.find(|it| it.name == *name) else {
         return Ok(());
     };
-    if let Source::Files(files) = &mut volume.source {
-        files.secret = given.config.kind == Kind::Secret;
-        if items.is_empty() {
-            files.files = all.clone();
-            return Ok(());
-        }
-        for (key, path) in items {
-            if let Some(text) = found(all, key, given)? {
-                files.files.insert(path.clone(), text.clone());
+    let Source::Files(files) = &mut volume.source else {
+        return Ok(());
+    };
+    // One secret hides all: who reads the volume's texts reads its.
+    files.secret |= given.config.kind == Kind::Secret;
+    let mut put =
+        |path: &String, text: &String| match files.files.insert(path.clone(), text.clone()) {
+            None => Ok(()),
+            Some(_) => {
+                let field = format!("volumes[{name:?}].files.files[{path:?}]");
+                let problem = format!("is another's already: {} has it, too", given.config);
+                let hint = "say by `items` which keys are taken, and as which files";
+                Err(Error::invalid(field, problem).hint(hint))
             }
-        }
+        };
+    match items.is_empty() {
+        true => all.iter().try_for_each(|(key, text)| put(key, text)),
+        false => items
+            .iter()
+            .try_for_each(|(key, path)| match found(all, key, given)? {
+                Some(text) => put(path, text),
+                None => Ok(()),
+            }),
     }
-    Ok(())
 }

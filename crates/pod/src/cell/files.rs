@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Volumes of files that the spec brings. All files of one change at once, where containers have
-//! it mounted (Kubernetes' kubelet does it the same way):
+//! Volumes of files that the spec brings, or that tell something of the pod. All files of one
+//! change at once, where containers have it mounted (Kubernetes' kubelet does it the same way):
 //!
 //! ```text
 //! volume/..data          ──► ..5f0c…    a link, replaced by a rename
@@ -10,16 +10,19 @@
 //!
 //! Containers can't write there: every name in it is ours.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use model::pod::volume::Files;
+use model::pod::told::Content;
 
 use super::remove::remove;
 use super::volumes::Owner;
+
+/// All files of a volume, by path.
+pub(super) type Files = BTreeMap<String, Content>;
 
 /// The link to the files that are in force.
 const DATA: &str = "..data";
@@ -41,7 +44,7 @@ pub(super) fn put(volume: &Path, files: &Files, owner: &Owner) -> io::Result<()>
         }
         std::fs::rename(volume.join(NEXT), volume.join(DATA))?;
     }
-    let wanted: BTreeSet<_> = files.files.keys().filter_map(|path| first(path)).collect();
+    let wanted: BTreeSet<_> = files.keys().filter_map(|path| first(path)).collect();
     for name in &wanted {
         match symlink(Path::new(DATA).join(name), volume.join(name)) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -71,9 +74,9 @@ pub(super) fn part(volume: &Path, sub_path: &str) -> io::Result<PathBuf> {
 /// The folder's name: other files have another one.
 fn name_of(files: &Files) -> String {
     let mut digest = ring::digest::Context::new(&ring::digest::SHA256);
-    digest.update(&files.effective_mode().to_be_bytes());
-    for (path, text) in &files.files {
-        for part in [path, text] {
+    for (path, content) in files {
+        digest.update(&content.mode.to_be_bytes());
+        for part in [path, &content.text] {
             digest.update(&(part.len() as u64).to_be_bytes());
             digest.update(part.as_bytes());
         }
@@ -90,7 +93,7 @@ fn first(path: &str) -> Option<OsString> {
 
 fn write(folder: &Path, files: &Files, owner: &Owner) -> io::Result<()> {
     owner.folder(folder, 0o755)?;
-    for (path, text) in &files.files {
+    for (path, content) in files {
         let path = folder.join(path);
         let above = path.ancestors().skip(1);
         let mut above: Vec<_> = above.take_while(|it| *it != folder).collect();
@@ -98,7 +101,7 @@ fn write(folder: &Path, files: &Files, owner: &Owner) -> io::Result<()> {
         for above in above {
             owner.folder(above, 0o755)?;
         }
-        owner.file(&path, text, files.effective_mode())?;
+        owner.file(&path, &content.text, content.mode)?;
     }
     Ok(())
 }
@@ -109,11 +112,11 @@ mod tests {
 
     fn files(list: &[(&str, &str)]) -> Files {
         let pairs = list.iter();
-        let pairs = pairs.map(|(path, text)| ((*path).to_owned(), (*text).to_owned()));
-        Files {
-            files: pairs.collect(),
-            ..Files::default()
-        }
+        let pairs = pairs.map(|(path, text)| {
+            let (text, mode) = ((*text).to_owned(), 0o644);
+            ((*path).to_owned(), Content { text, mode })
+        });
+        pairs.collect()
     }
 
     #[test]
@@ -154,5 +157,26 @@ mod tests {
         let mut expected = expected.map(OsString::from);
         expected.sort();
         assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn another_mode_is_another_folder() {
+        let volume = tempfile::tempdir().unwrap();
+        let volume = volume.path();
+        let own = rustix::process::geteuid().as_raw();
+        let owner = Owner::new(own, None, "");
+        let mode = || {
+            use std::os::unix::fs::PermissionsExt;
+            let found = std::fs::metadata(volume.join("a")).unwrap();
+            found.permissions().mode() & 0o7777
+        };
+        let mut files = files(&[("a", "1")]);
+        put(volume, &files, &owner).unwrap();
+        assert_eq!(mode(), 0o644);
+        for content in files.values_mut() {
+            content.mode = 0o400;
+        }
+        put(volume, &files, &owner).unwrap();
+        assert_eq!(mode(), 0o400);
     }
 }

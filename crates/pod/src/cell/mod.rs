@@ -91,6 +91,8 @@ pub(crate) struct CellSandbox {
     /// As it is to be now.
     pub(crate) spec: RwLock<Arc<PodSpec>>,
     pub(crate) volumes: Volumes,
+    /// The labels that its files tell; `None`: it isn't known.
+    pub(crate) told: Mutex<Option<Labels>>,
     /// What its volumes take of the tenant's memory, until they are removed.
     pub(crate) held: Mutex<Option<Held>>,
     pub(crate) around: Around,
@@ -191,8 +193,9 @@ impl CellSandbox {
     /// The mounts of a container, for which paths of the node are looked at.
     async fn mounts(&self, container: &Container) -> Result<Vec<Mount>, Error> {
         let (volumes, spec) = (self.volumes.clone(), self.spec());
-        let container = container.clone();
-        let found = tokio::task::spawn_blocking(move || volumes.mounts(&spec, &container)).await;
+        let (container, facts) = (container.clone(), self.around().facts);
+        let found = move || volumes.mounts(&spec, &container, &facts);
+        let found = tokio::task::spawn_blocking(found).await;
         found.map_err(|e| Error::internal(e.to_string()))?
     }
 

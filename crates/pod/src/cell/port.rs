@@ -57,6 +57,10 @@ impl Sandbox for CellSandbox {
         Box::pin(self.label_now(labels))
     }
 
+    fn tell(&self) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(self.tell_now())
+    }
+
     fn debug<'a>(&'a self, debug: &'a Debug) -> BoxFuture<'a, Result<Program, Error>> {
         Box::pin(self.debug_now(debug))
     }

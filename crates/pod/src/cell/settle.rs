@@ -3,14 +3,14 @@
 //! containers may take. Done again, it changes nothing: the next daemon does it, too, where this
 //! one was killed in between.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use model::cell::{self, CellSpec};
 use model::error::{Error, Reason};
 use model::label::Labels;
 use model::object::Kind;
-use model::pod::PodSpec;
 use model::pod::spec::Container;
+use model::pod::{PodSpec, told};
 use model::request::UpdateCell;
 use model::status::Object;
 use model::update::Mask;
@@ -33,9 +33,38 @@ impl CellSandbox {
         for container in spec.all() {
             self.resize(container).await?;
         }
-        let volumes = self.volumes.clone();
-        let made = tokio::task::spawn_blocking(move || volumes.make(&now)).await;
-        made.map_err(|e| Error::internal(e.to_string()))?
+        self.make_volumes(now).await
+    }
+
+    async fn make_volumes(&self, spec: Arc<PodSpec>) -> Result<(), Error> {
+        let (volumes, facts) = (self.volumes.clone(), self.around().facts);
+        let labels = facts.labels.clone();
+        let made = tokio::task::spawn_blocking(move || volumes.make(&spec, &facts)).await;
+        made.map_err(|e| Error::internal(e.to_string()))??;
+        *self.told() = Some(labels);
+        Ok(())
+    }
+
+    /// The labels that files tell.
+    fn told(&self) -> MutexGuard<'_, Option<Labels>> {
+        // Nothing panics while it is held.
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The pod's labels may be changed at its cell, too, of which its task isn't told.
+    pub(super) async fn tell_now(&self) -> Result<(), Error> {
+        let spec = self.spec();
+        if !spec.volumes.iter().any(told::tells_labels) {
+            return Ok(());
+        }
+        let Some(pod) = self.runtime.seen(&self.tenant, &self.path) else {
+            return Ok(());
+        };
+        let is_told = self.told().as_ref() == Some(&pod.meta().labels);
+        match is_told {
+            true => Ok(()),
+            false => self.make_volumes(spec).await,
+        }
     }
 
     async fn resize(&self, container: &Container) -> Result<(), Error> {

@@ -12,9 +12,10 @@ use std::sync::Arc;
 use model::cell::{Access, Mount};
 use model::error::{Error, Reason};
 use model::name;
-use model::pod::PodSpec;
+use model::pod::env::Facts;
 use model::pod::spec::Container;
 use model::pod::volume::{Empty, Medium, Source, VolumeMount};
+use model::pod::{PodSpec, sub_path, told};
 use rustix::fs::{Gid, Mode, OFlags, ResolveFlags, Uid};
 use rustix::io::Errno;
 
@@ -111,9 +112,9 @@ impl Volumes {
         }
     }
 
-    /// Makes what isn't there yet, and puts the spec's files in force. What is there may be a
-    /// volume with something in it.
-    pub(crate) fn make(&self, spec: &PodSpec) -> Result<(), Error> {
+    /// Makes what isn't there yet, and puts the spec's files in force, with the facts as they are.
+    /// What is there may be a volume with something in it.
+    pub(crate) fn make(&self, spec: &PodSpec, facts: &Facts) -> Result<(), Error> {
         let failed = |what: &str, e: io::Error| {
             let message = format!("{what} can't be made: {e}");
             Error::internal(message).errno(e.raw_os_error().unwrap_or_default())
@@ -126,7 +127,8 @@ impl Volumes {
                 Source::Empty(empty) => self.empty(&path, empty)?,
                 Source::Files(files) => {
                     self.own_folder(&path, 0o755).map_err(failed)?;
-                    files::put(&path, files, &self.owner).map_err(failed)?;
+                    let files = told::contents(spec, files, facts);
+                    files::put(&path, &files, &self.owner).map_err(failed)?;
                 }
                 Source::Host(_) => {}
             }
@@ -180,10 +182,15 @@ impl Volumes {
         remove::remove(&self.folder)
     }
 
-    /// The mounts of a container.
-    pub(crate) fn mounts(&self, pod: &PodSpec, container: &Container) -> Result<Vec<Mount>, Error> {
+    /// The mounts of a container that is made now.
+    pub(crate) fn mounts(
+        &self,
+        pod: &PodSpec,
+        container: &Container,
+        facts: &Facts,
+    ) -> Result<Vec<Mount>, Error> {
         let mut mounts = Vec::new();
-        for mount in &container.mounts {
+        for mount in &sub_path::expanded(container, facts)? {
             let volume = pod.volumes.iter().find(|it| it.name == mount.volume);
             let Some(volume) = volume else {
                 let message = format!("the pod has no volume {}", mount.volume);

@@ -207,6 +207,7 @@ impl Task {
             if step.phase.is_final() && self.over().await {
                 break;
             }
+            self.tell(step.phase).await;
             let pause = step.wake.map_or(LONGEST, |wake| wake.since(runtime::now()));
             tokio::select! {
                 // The task has a sender itself.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use model::error::{Error, Reason};
 use model::label::Labels;
+use model::pod::status::Phase;
 use model::pod::steps::Seen;
 use model::pod::{PodSpec, debug, update};
 
@@ -47,6 +48,8 @@ impl Task {
             Order::Update(update, waiter) => {
                 let (spec, labels) = *update;
                 let updated = self.update(spec, &labels).await;
+                // Who is answered finds the files as they are to be.
+                self.tell(self.decide().phase).await;
                 self.publish(self.decide().phase);
                 let status = updated.map(|()| self.status.borrow().clone());
                 let _ = waiter.send(status);
@@ -124,6 +127,16 @@ impl Task {
         self.unsettled |= self.held.iter().any(starting);
         self.notes.add("", "updated");
         Ok(())
+    }
+
+    /// Files that tell the pod's labels follow them, at the latest when the task has slept.
+    pub(super) async fn tell(&mut self, phase: Phase) {
+        if phase.is_final() {
+            return;
+        }
+        if let Err(error) = self.sandbox.tell().await {
+            tracing::warn!(pod = %self.meta.path, %error, "files don't tell the pod's labels");
+        }
     }
 
     /// A container that was being made during an update has what it said then, or before.

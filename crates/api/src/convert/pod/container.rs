@@ -74,7 +74,7 @@ fn variable(message: wire::EnvVar) -> Result<EnvVar> {
     })
 }
 
-const FACTS: [(Fact, wire::Fact); 12] = [
+const FACTS: [(Fact, wire::Fact); 13] = [
     (Fact::PodName, wire::Fact::PodName),
     (Fact::Tenant, wire::Fact::Tenant),
     (Fact::PodUid, wire::Fact::PodUid),
@@ -87,9 +87,10 @@ const FACTS: [(Fact, wire::Fact); 12] = [
     (Fact::PodIps, wire::Fact::PodIps),
     (Fact::HostIp, wire::Fact::HostIp),
     (Fact::HostIps, wire::Fact::HostIps),
+    (Fact::StorageLimit, wire::Fact::StorageLimit),
 ];
 
-fn fact(number: i32) -> Result<Fact> {
+pub(super) fn fact(number: i32) -> Result<Fact> {
     let wire: wire::Fact = enumeration("fact", number)?;
     let found = FACTS.iter().find(|(_, it)| *it == wire);
     let fact = found.map(|(fact, _)| *fact);
@@ -101,6 +102,7 @@ fn mount(message: wire::VolumeMount) -> VolumeMount {
         volume: message.volume,
         path: message.path,
         sub_path: message.sub_path,
+        sub_path_expr: message.sub_path_expr,
         read_only: message.read_only,
     }
 }
@@ -230,10 +232,7 @@ fn to_variable(variable: &EnvVar) -> wire::EnvVar {
         From::Value(text) => Wire::Value(text.clone()),
         From::Secret(_) => Wire::Value(crate::convert::HIDDEN.to_owned()),
         From::Label(key) => Wire::Label(key.clone()),
-        From::Fact(fact) => {
-            let found = FACTS.iter().find(|(it, _)| it == fact);
-            Wire::Fact(found.map_or(wire::Fact::Unspecified, |(_, it)| *it).into())
-        }
+        From::Fact(fact) => Wire::Fact(to_fact(*fact).into()),
     };
     wire::EnvVar {
         name: variable.name.clone(),
@@ -241,11 +240,17 @@ fn to_variable(variable: &EnvVar) -> wire::EnvVar {
     }
 }
 
+pub(super) fn to_fact(fact: Fact) -> wire::Fact {
+    let found = FACTS.iter().find(|(it, _)| *it == fact);
+    found.map_or(wire::Fact::Unspecified, |(_, it)| *it)
+}
+
 fn to_mount(mount: &VolumeMount) -> wire::VolumeMount {
     wire::VolumeMount {
         volume: mount.volume.clone(),
         path: mount.path.clone(),
         sub_path: mount.sub_path.clone(),
+        sub_path_expr: mount.sub_path_expr.clone(),
         read_only: mount.read_only,
     }
 }

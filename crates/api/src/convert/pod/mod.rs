@@ -5,6 +5,7 @@
 mod container;
 mod spec;
 mod status;
+mod volume;
 
 use model::error::{Error, Result, Within};
 use model::name::Tenant;

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The spec of a pod, from the wire and back.
 
-use model::error::{Error, Result, Within};
+use model::error::{Result, Within};
 use model::network::Network;
 use model::pod::spec::{Container, Draft, HostAlias, PodSpec, Restart};
-use model::pod::volume::{Empty, Files, Host, HostKind, Medium, Source, Volume};
 
 use super::container::{container, to_container};
-use crate::convert::HIDDEN;
+use super::volume::{to_volume, volume};
 use crate::convert::network::{network, to_network};
-use crate::convert::scalar::{enumeration, maybe_duration, parse, required, to_duration};
+use crate::convert::scalar::{enumeration, maybe_duration, parse, to_duration};
 use crate::pod::v0 as wire;
 
 /// Checks the spec of a pod.
@@ -65,53 +64,6 @@ fn alias(message: wire::HostAlias) -> Result<HostAlias> {
     })
 }
 
-fn volume(message: wire::Volume) -> Result<Volume> {
-    let source = match required("source", message.source)? {
-        wire::volume::Source::Empty(it) => Source::Empty(empty(it).within("empty")?),
-        wire::volume::Source::Files(files) => Source::Files(Files {
-            files: files.files,
-            mode: files.mode,
-            secret: false,
-        }),
-        wire::volume::Source::Host(it) => Source::Host(host(it).within("host")?),
-    };
-    Ok(Volume {
-        name: message.name,
-        source,
-    })
-}
-
-fn empty(message: wire::EmptyVolume) -> Result<Empty> {
-    use wire::empty_volume::Medium as Wire;
-    Ok(Empty {
-        medium: match enumeration("medium", message.medium)? {
-            Wire::Unspecified | Wire::Memory => Medium::Memory,
-            Wire::Disk => Medium::Disk,
-        },
-        size_bytes: message.size_bytes,
-    })
-}
-
-fn host(message: wire::HostVolume) -> Result<Host> {
-    use wire::host_volume::Type;
-    if message.path.is_empty() {
-        return Err(Error::invalid("path", "is required"));
-    }
-    Ok(Host {
-        path: message.path,
-        kind: match enumeration("type", message.r#type)? {
-            Type::Unspecified => HostKind::Any,
-            Type::Folder => HostKind::Folder,
-            Type::File => HostKind::File,
-            Type::Socket => HostKind::Socket,
-            Type::FolderOrCreate => HostKind::FolderOrCreate,
-            Type::FileOrCreate => HostKind::FileOrCreate,
-        },
-        owner_uid: message.owner_uid,
-        owner_gid: message.owner_gid,
-    })
-}
-
 /// The message of a pod's spec.
 pub fn to_spec(draft: &Draft) -> wire::PodSpec {
     let restart = match draft.restart {
@@ -145,60 +97,5 @@ pub fn to_spec(draft: &Draft) -> wire::PodSpec {
             .map(ToString::to_string)
             .unwrap_or_default(),
         selinux_file_label: draft.selinux_file_label.clone(),
-    }
-}
-
-/// The texts of a secret are never shown.
-fn shown(files: &Files) -> std::collections::BTreeMap<String, String> {
-    let mut all = files.files.clone();
-    if files.secret {
-        all.values_mut().for_each(|text| *text = HIDDEN.to_owned());
-    }
-    all
-}
-
-fn to_volume(volume: &Volume) -> wire::Volume {
-    use wire::volume::Source as Wire;
-    let source = match &volume.source {
-        Source::Empty(empty) => Wire::Empty(to_empty(empty)),
-        Source::Files(files) => Wire::Files(wire::FilesVolume {
-            files: shown(files),
-            mode: files.mode,
-        }),
-        Source::Host(host) => Wire::Host(to_host(host)),
-    };
-    wire::Volume {
-        name: volume.name.clone(),
-        source: Some(source),
-    }
-}
-
-fn to_empty(empty: &Empty) -> wire::EmptyVolume {
-    use wire::empty_volume::Medium as Wire;
-    let medium = match empty.medium {
-        Medium::Memory => Wire::Unspecified,
-        Medium::Disk => Wire::Disk,
-    };
-    wire::EmptyVolume {
-        medium: medium.into(),
-        size_bytes: empty.size_bytes,
-    }
-}
-
-fn to_host(host: &Host) -> wire::HostVolume {
-    use wire::host_volume::Type;
-    let kind = match host.kind {
-        HostKind::Any => Type::Unspecified,
-        HostKind::Folder => Type::Folder,
-        HostKind::File => Type::File,
-        HostKind::Socket => Type::Socket,
-        HostKind::FolderOrCreate => Type::FolderOrCreate,
-        HostKind::FileOrCreate => Type::FileOrCreate,
-    };
-    wire::HostVolume {
-        path: host.path.clone(),
-        r#type: kind.into(),
-        owner_uid: host.owner_uid,
-        owner_gid: host.owner_gid,
     }
 }

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a pod's spec may not say. Every refusal names the field by its path.
 
+mod volumes;
+
 use std::collections::BTreeSet;
 
 use super::env::EnvVar;
 use super::spec::{Container, Draft, MAX_CONTAINERS, MAX_WEIGHT};
-use super::volume::{Empty, Files, Host, Medium, Source, Volume, VolumeMount};
 use crate::cell::{DEFAULT_ID_RANGE, TERMINATION_LOG, check_target};
 use crate::error::{Error, Result, Within};
 use crate::executable::{self, ExecutableSpec, MAX_STOP_GRACE};
 use crate::name::Label;
-use crate::text::{check_absolute_path, check_count, check_length, check_printable};
+use crate::text::{check_count, check_length, check_printable, check_relative_path};
+use volumes::{check_mounts, check_volumes};
 
 /// The most volumes of a pod, mounts and variables of a container, files of a volume.
 const MAX_LIST: usize = 64;
@@ -32,7 +34,7 @@ pub(super) fn check(draft: &Draft) -> Result<()> {
     }
     super::network::check(draft)?;
     check_sysctls(draft)?;
-    check_volumes(&draft.volumes)?;
+    check_volumes(draft)?;
     if draft
         .fs_group
         .is_some_and(|group| group >= DEFAULT_ID_RANGE)
@@ -80,100 +82,6 @@ fn check_sysctls(draft: &Draft) -> Result<()> {
             Err(Error::invalid(format!("sysctls[{name:?}]"), problem))
         }
         _ => Ok(()),
-    }
-}
-
-fn check_volumes(volumes: &[Volume]) -> Result<()> {
-    check_count("volumes", volumes.len(), MAX_LIST)?;
-    let mut names = BTreeSet::new();
-    for (i, volume) in volumes.iter().enumerate() {
-        let at = format!("volumes[{i}]");
-        check_label("name", &volume.name).within(&at)?;
-        if !names.insert(&volume.name) {
-            return Err(Error::invalid(format!("{at}.name"), "is given twice"));
-        }
-        match &volume.source {
-            Source::Empty(empty) => check_empty(empty).within("empty").within(&at)?,
-            Source::Files(files) => check_files(files).within("files").within(&at)?,
-            Source::Host(host) => check_host(host).within("host").within(&at)?,
-        }
-    }
-    Ok(())
-}
-
-fn check_empty(empty: &Empty) -> Result<()> {
-    match (empty.medium, empty.size_bytes) {
-        (_, None) => Ok(()),
-        (Medium::Disk, Some(_)) => {
-            let problem = "has a meaning in memory alone: the node's disk bounds no folder";
-            Err(Error::invalid("size_bytes", problem))
-        }
-        (Medium::Memory, Some(size)) if size < 4096 || i64::try_from(size).is_err() => {
-            let problem = "must be at least 4096 and below 2^63";
-            Err(Error::invalid("size_bytes", problem))
-        }
-        (Medium::Memory, Some(_)) => Ok(()),
-    }
-}
-
-fn check_files(files: &Files) -> Result<()> {
-    check_count("files", files.files.len(), MAX_LIST)?;
-    for path in files.files.keys() {
-        let field = format!("files[{path:?}]");
-        check_relative(&field, path)?;
-        if path.starts_with("..") {
-            let problem = "must not begin with `..`: names of the node's own do";
-            return Err(Error::invalid(field, problem));
-        }
-    }
-    if files.effective_mode() > 0o777 {
-        return Err(Error::invalid("mode", "must be at most 0o777"));
-    }
-    let folder = |path: &str, other: &str| {
-        let rest = other.strip_prefix(path);
-        rest.is_some_and(|rest| rest.starts_with('/'))
-    };
-    let mut pairs = files.files.keys().zip(files.files.keys().skip(1));
-    match pairs.find(|(path, after)| folder(path, after)) {
-        None => Ok(()),
-        Some((path, _)) => {
-            let field = format!("files[{path:?}]");
-            Err(Error::invalid(
-                field,
-                "is a file, and a folder of another one",
-            ))
-        }
-    }
-}
-
-fn check_host(host: &Host) -> Result<()> {
-    check_absolute_path("path", &host.path)?;
-    for (field, id) in [("owner_uid", host.owner_uid), ("owner_gid", host.owner_gid)] {
-        if id == Some(u32::MAX) {
-            return Err(Error::invalid(field, "must be below 4294967295"));
-        }
-    }
-    match (host.owner_uid, host.owner_gid) {
-        (None, Some(_)) => {
-            let problem = "has a meaning only with owner_uid";
-            Err(Error::invalid("owner_gid", problem))
-        }
-        (Some(_), _) if host.path == "/" => {
-            let problem = "must not be given for '/', which can't be written from a pod";
-            Err(Error::invalid("owner_uid", problem))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// A relative path in its shortest form.
-fn check_relative(field: &str, path: &str) -> Result<()> {
-    match path.starts_with('/') {
-        true => Err(Error::invalid(field, "must be relative")),
-        false => check_absolute_path(field, &format!("/{path}")).and_then(|()| match path {
-            "" => Err(Error::invalid(field, "must not be empty")),
-            _ => Ok(()),
-        }),
     }
 }
 
@@ -290,26 +198,6 @@ fn check_env(env: &[EnvVar]) -> Result<()> {
     Ok(())
 }
 
-fn check_mounts(pod: &Draft, mounts: &[VolumeMount]) -> Result<()> {
-    check_count("mounts", mounts.len(), MAX_LIST)?;
-    let mut paths = BTreeSet::new();
-    for (i, mount) in mounts.iter().enumerate() {
-        let at = format!("mounts[{i}]");
-        if !pod.volumes.iter().any(|volume| volume.name == mount.volume) {
-            let problem = format!("is {:?}, which is no volume of the pod", mount.volume);
-            return Err(Error::invalid(format!("{at}.volume"), problem));
-        }
-        check_target("path", &mount.path).within(&at)?;
-        if !mount.sub_path.is_empty() {
-            check_relative("sub_path", &mount.sub_path).within(&at)?;
-        }
-        if !paths.insert(&mount.path) {
-            return Err(Error::invalid(format!("{at}.path"), "is given twice"));
-        }
-    }
-    Ok(())
-}
-
 fn check_filter(container: &Container) -> Result<()> {
     let field = "seccomp_profile";
     match container.seccomp_profile.as_str() {
@@ -318,7 +206,7 @@ fn check_filter(container: &Container) -> Result<()> {
             let problem = "has no meaning for a container without a filter (`unconfined`)";
             Err(Error::invalid(field, problem))
         }
-        name => check_relative(field, name),
+        name => check_relative_path(field, name),
     }
 }
 

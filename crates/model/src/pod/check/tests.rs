@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use super::*;
 use crate::pod::PodSpec;
+use crate::pod::env::Fact;
 use crate::pod::probe::{Ask, Hook, Probe, Tcp};
+use crate::pod::told::{FileFact, Said};
+use crate::pod::volume::{Empty, Files, Host, Medium, Source, Volume, VolumeMount};
 
 fn pod() -> Draft {
     let container = |name: &str| Container {
@@ -29,7 +32,7 @@ fn mount(volume: &str, path: &str, sub_path: &str) -> VolumeMount {
         volume: volume.to_owned(),
         path: path.to_owned(),
         sub_path: sub_path.to_owned(),
-        read_only: false,
+        ..VolumeMount::default()
     }
 }
 
@@ -197,6 +200,110 @@ fn volumes_that_cant_be_are_refused_by_the_fields_path() {
         }),
     ];
     all_refused(&cases);
+}
+
+fn fact(path: &str, from: Said) -> FileFact {
+    FileFact {
+        path: path.to_owned(),
+        from,
+    }
+}
+
+fn of_files(pod: &mut Draft, change: fn(&mut Files)) {
+    let mut files = Files {
+        files: [("a".to_owned(), "1".to_owned())].into(),
+        facts: vec![fact("labels", Said::Labels)],
+        ..Files::default()
+    };
+    change(&mut files);
+    pod.volumes[0].source = Source::Files(files);
+}
+
+fn put(files: &mut Files, path: &str) {
+    files.files.insert(path.to_owned(), String::new());
+}
+
+#[test]
+fn files_that_cant_be_beside_each_other_are_refused_by_the_fields_path() {
+    let cases: [(&str, Change); 15] = [
+        ("volumes[0].files.facts[0].path", |pod| {
+            of_files(pod, |it| put(it, "labels"));
+        }),
+        ("volumes[0].files.facts[1].path", |pod| {
+            of_files(pod, |it| it.facts.push(it.facts[0].clone()));
+        }),
+        ("volumes[0].files.facts[0].path", |pod| {
+            of_files(pod, |it| put(it, "labels/b"));
+        }),
+        // Between them stands another one.
+        ("volumes[0].files.files[\"a\"]", |pod| {
+            of_files(pod, |it| {
+                ["a-b", "a/b"].iter().for_each(|path| put(it, path))
+            });
+        }),
+        ("volumes[0].files.facts[0].path", |pod| {
+            of_files(pod, |it| it.facts[0].path = "../x".into());
+        }),
+        ("volumes[0].files.facts[0].path", |pod| {
+            of_files(pod, |it| it.facts[0].path = "..data".into());
+        }),
+        ("volumes[0].files.facts[0].path", |pod| {
+            of_files(pod, |it| it.facts[0].path = "/x".into());
+        }),
+        ("volumes[0].files.facts[0].path", |pod| {
+            of_files(pod, |it| it.facts[0].path.clear());
+        }),
+        ("volumes[0].files.facts[0].fact", |pod| {
+            of_files(pod, |it| it.facts[0].from = Said::Fact(Fact::HostIp));
+        }),
+        ("volumes[0].files.facts[0].label", |pod| {
+            of_files(pod, |it| it.facts[0].from = Said::Label("a b".into()));
+        }),
+        ("volumes[0].files.files", |pod| {
+            of_files(pod, |it| (0..64).for_each(|i| put(it, &format!("f{i}"))));
+        }),
+        ("volumes[0].files.modes[\"a\"]", |pod| {
+            of_files(pod, |it| it.modes = [("a".into(), 0o4755)].into());
+        }),
+        ("volumes[0].files.modes[\"../a\"]", |pod| {
+            of_files(pod, |it| it.modes = [("../a".into(), 0o600)].into());
+        }),
+        ("volumes[0].files.mode", |pod| {
+            of_files(pod, |it| it.mode = Some(0o1777));
+        }),
+        ("volumes", |pod| {
+            of_files(pod, |it| {
+                let fact = |i| fact(&format!("f{i}"), Said::Labels);
+                it.facts = (0..40).map(fact).collect();
+            });
+            let name = "more".to_owned();
+            let source = pod.volumes[0].source.clone();
+            pod.volumes.push(Volume { name, source });
+        }),
+    ];
+    let mut fine = pod();
+    of_files(&mut fine, |it| it.modes = [("a".into(), 0o600)].into());
+    PodSpec::try_from(fine).unwrap();
+    all_refused(&cases);
+}
+
+#[test]
+fn a_part_of_a_volume_is_said_once_and_stays_in_it() {
+    let with = |expr: &str, sub_path: &str| {
+        let mut draft = pod();
+        draft.containers[0].mounts = vec![VolumeMount {
+            sub_path_expr: expr.to_owned(),
+            ..mount("data", "/a", sub_path)
+        }];
+        PodSpec::try_from(draft)
+    };
+    // Which variables there are is known when a run begins: a config may bring them.
+    with("logs/$(NAME)", "").unwrap();
+    for (expr, sub_path) in [("$(A)", "b"), ("../$(A)", ""), ("/$(A)", ""), ("a\nb", "")] {
+        let error = with(expr, sub_path).unwrap_err();
+        let field = "containers[0].mounts[0].sub_path_expr";
+        assert_eq!(error.field.as_deref(), Some(field), "{error}");
+    }
 }
 
 fn all_refused(cases: &[(&str, Change)]) {

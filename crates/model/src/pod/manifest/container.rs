@@ -176,6 +176,7 @@ fn mount(mut fields: Fields<'_>) -> VolumeMount {
         volume: fields.text("name"),
         path: fields.text("mountPath"),
         sub_path: fields.text("subPath"),
+        sub_path_expr: fields.text("subPathExpr"),
         read_only: fields.flag("readOnly").unwrap_or(false),
     };
     fields.only("mountPropagation", &["None"]);
@@ -384,7 +385,7 @@ fn fact(from: &mut Fields<'_>, pods: &Security) -> Option<From> {
 }
 
 /// The key in `metadata.WHAT['KEY']`.
-fn key_of<'a>(path: &'a str, what: &str) -> Option<&'a str> {
+pub(super) fn key_of<'a>(path: &'a str, what: &str) -> Option<&'a str> {
     let rest = path.strip_prefix("metadata.")?.strip_prefix(what)?;
     let key = rest.strip_prefix("['")?.strip_suffix("']")?;
     (!key.is_empty()).then_some(key)
@@ -398,6 +399,7 @@ fn resource(from: &mut Fields<'_>) -> Option<Fact> {
         ("requests.cpu", Fact::CpuRequest),
         ("limits.memory", Fact::MemoryLimit),
         ("requests.memory", Fact::MemoryRequest),
+        ("limits.ephemeral-storage", Fact::StorageLimit),
     ];
     one_of(fields, "resource", &facts)
 }

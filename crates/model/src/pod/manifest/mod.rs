@@ -4,6 +4,8 @@
 //! all of it at once.
 
 mod container;
+mod downward;
+mod files;
 mod network;
 mod owner;
 mod probe;
@@ -253,11 +255,16 @@ pub(crate) fn spec(
             Restart::Always
         }
     };
+    let around = files::Around {
+        beside,
+        annotations,
+        storage: downward::storage(&mut fields),
+    };
     let mut draft = Draft {
         restart,
         stop_grace: fields.seconds("terminationGracePeriodSeconds"),
         hostname: fields.text("hostname"),
-        volumes: fields.each("volumes", |it| volume::volume(it, beside)),
+        volumes: fields.each("volumes", |it| volume::volume(it, &around)),
         host_aliases: fields
             .each("hostAliases", alias)
             .into_iter()

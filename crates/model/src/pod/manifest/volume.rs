@@ -3,24 +3,30 @@
 
 use base64::Engine;
 
+use super::files::{self, Around, Parts};
 use super::reader::Fields;
-use super::{Beside, container, quantity};
-use crate::pod::volume::{Empty, Files, Host, HostKind, Source, Volume};
-use crate::schedule::given::{Kind, Place};
+use super::{container, quantity};
+use crate::pod::volume::{Empty, Host, HostKind, Source, Volume};
 
-pub(super) fn volume(mut fields: Fields<'_>, beside: &Beside) -> Volume {
+pub(super) fn volume(mut fields: Fields<'_>, around: &Around<'_>) -> Volume {
     let name = fields.text("name");
     let empty = fields.object("emptyDir").map(empty);
-    let config = fields
-        .object("configMap")
-        .map(|it| files(it, &name, Kind::ConfigMap, beside));
-    let secret = fields
-        .object("secret")
-        .map(|it| files(it, &name, Kind::Secret, beside));
+    let mut files = |field: &str, read: fn(Fields<'_>, &mut Parts<'_>)| {
+        let object = fields.object(field)?;
+        let mut parts = Parts::new(&name, around);
+        read(object, &mut parts);
+        Some(Source::Files(parts.files))
+    };
+    let config = files("configMap", files::config_map);
+    let secret = files("secret", files::secret);
+    let downward = files("downwardAPI", files::downward);
+    let projected = files("projected", files::projected);
     let host = fields.object("hostPath").map(host);
-    let source = empty.or(config).or(secret).or(host);
+    let given = [empty, config, secret, downward, projected, host];
+    let source = given.into_iter().flatten().next();
     if source.is_none() {
-        fields.refuse("", "must be emptyDir, configMap, secret or hostPath");
+        let words = "must be emptyDir, configMap, secret, downwardAPI, projected or hostPath";
+        fields.refuse("", words);
     }
     fields.end();
     Volume {
@@ -38,55 +44,6 @@ fn empty(mut fields: Fields<'_>) -> Source {
         size_bytes,
         ..Empty::default()
     })
-}
-
-fn files(mut fields: Fields<'_>, volume: &str, kind: Kind, beside: &Beside) -> Source {
-    let (name, maps) = match kind {
-        Kind::ConfigMap => ("name", &beside.config),
-        Kind::Secret => ("secretName", &beside.secret),
-    };
-    let named = fields.text(name);
-    let mode = fields.number("defaultMode");
-    let optional = fields.flag("optional").unwrap_or(false);
-    let item = |mut item: Fields<'_>| {
-        let pair = (item.text("key"), item.text("path"));
-        item.end();
-        pair
-    };
-    let items = fields.each("items", item);
-    let place = Place::Volume {
-        name: volume.to_owned(),
-        items: items.iter().cloned().collect(),
-    };
-    if beside.gives(&mut fields, (name, kind, &named), optional, place) {
-        fields.end();
-        return Source::Files(Files {
-            mode,
-            ..Files::default()
-        });
-    }
-    let all = maps.get(&named);
-    if all.is_none() && !optional {
-        let words = format!("is {named}, which the file doesn't have: put it beside the pod");
-        fields.refuse(name, words);
-    }
-    let all = all.cloned().unwrap_or_default();
-    let mut files = Files {
-        mode,
-        ..Files::default()
-    };
-    for (key, path) in &items {
-        match all.get(key) {
-            Some(text) => drop(files.files.insert(path.clone(), text.clone())),
-            None if optional => {}
-            None => fields.refuse("items", format!("{named} has no key {key}")),
-        }
-    }
-    if items.is_empty() {
-        files.files = all;
-    }
-    fields.end();
-    Source::Files(files)
 }
 
 fn host(mut fields: Fields<'_>) -> Source {

@@ -251,3 +251,52 @@ fn a_foreign_namespace_is_refused_by_its_path() {
         }
     }
 }
+
+/// Several configs in one volume, which are put in when a run begins.
+#[test]
+fn configs_of_one_volume_are_given_together_and_none_takes_anothers_file() {
+    let pod = |first: Value, second: Value| {
+        let volume = json!({"name": "all", "projected": {"sources": [
+            {"configMap": first}, {"secret": second}]}});
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec":
+            {"containers": [{"name": "a", "image": "x"}], "volumes": [volume]}})
+    };
+    let items = json!([{"key": "k", "path": "in/k", "mode": 0o400}]);
+    let named = json!({"name": "conf"});
+    let all = read(vec![pod(
+        named.clone(),
+        json!({"name": "key", "items": items}),
+    )])
+    .unwrap();
+    let Work::Pod { given, spec, .. } = &all.schedules[0].spec.work else {
+        panic!("no pod");
+    };
+    let texts = |config: &Config| {
+        let text = |key: &str, text: &str| [(key.to_owned(), text.to_owned())].into();
+        Some(match config.kind {
+            Kind::Secret => text("k", "hush"),
+            Kind::ConfigMap => text("a", "x"),
+        })
+    };
+    let filled = crate::schedule::given::filled(spec, given, texts).unwrap();
+    let crate::pod::volume::Source::Files(files) = &filled.volumes[0].source else {
+        panic!("{filled:?}");
+    };
+    assert_eq!(
+        (files.files["a"].as_str(), files.files["in/k"].as_str()),
+        ("x", "hush")
+    );
+    assert!(files.secret && files.mode_of("in/k") == 0o400);
+    // Of keys that aren't known before, the run is refused.
+    let same = |_: &Config| Some([("k".to_owned(), "x".to_owned())].into());
+    let all = read(vec![pod(named.clone(), json!({"name": "key"}))]).unwrap();
+    let Work::Pod { given, spec, .. } = &all.schedules[0].spec.work else {
+        panic!("no pod");
+    };
+    let error = crate::schedule::given::filled(spec, given, same).unwrap_err();
+    assert!(error.to_string().contains("Secret key"), "{error}");
+    let twice = json!([{"key": "k", "path": "a"}, {"key": "k", "path": "b"}]);
+    let problems = read(vec![pod(named, json!({"name": "key", "items": twice}))]).unwrap_err();
+    let path = "spec.volumes[0].projected.sources[1].secret.items";
+    assert_eq!(problems[0].path, path, "{problems:?}");
+}
