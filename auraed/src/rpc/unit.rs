@@ -91,7 +91,8 @@ impl UnitService {
 }
 
 /// Whether a job that isn't a stop stops units that run, or calls off what others have asked for:
-/// by its verb, or because nothing else is to stay. What a start stops because of a `Conflicts=` is the files' to say.
+/// by its verb, or because nothing else is to stay. What a start stops because of a `Conflicts=` is
+/// the files' to say.
 fn stops(verb: Verb, mode: JobMode) -> bool {
     match verb {
         Verb::Restart | Verb::TryRestart | Verb::ReloadOrRestart => true,

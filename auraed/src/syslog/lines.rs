@@ -106,6 +106,7 @@ mod tests {
             facility: 3,
             level: 6,
             keeps_prefix: false,
+            boot_id: String::new(),
         })
     }
 

@@ -132,7 +132,7 @@ pub(super) async fn follow_unit(node: &Node, name: &str) -> Result<(), Failure> 
         if over {
             return Ok(());
         }
-        // It never began; or it did and ended after we looked, so that its logs are looked for again.
+        // It never began; or it did and ended after we looked: its logs are looked for again.
         over = status
             .is_none_or(|it| matches!(it.active.as_str(), "failed" | "inactive") && it.job_id == 0);
         if !over {

@@ -10,7 +10,8 @@
 //! ```
 //!
 //! What units print by themselves is in their executables' logs; when those go, it comes to logs of
-//! the past (`past`), of the same frames. Parsing is pure (`native`, `syslog`, `stdout`, `kmsg`, `frame`, `limit`); the sockets are `receive`'s.
+//! the past (`past`), of the same frames. Parsing is pure (`native`, `syslog`, `stdout`, `kmsg`,
+//! `frame`, `limit`); the sockets are `receive`'s.
 
 mod desk;
 mod entry;

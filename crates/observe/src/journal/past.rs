@@ -123,8 +123,8 @@ fn sum(name: &str) -> u128 {
 }
 
 /// Takes the lines of a unit's runs into a log of the past; answers when they are on the disk, with
-/// the run that the last of them is of, which is to be removed behind all others. The outer order is
-/// that of activations, whose runs are merged by time.
+/// the run that the last of them is of, which is to be removed behind all others. The outer order
+/// is that of activations, whose runs are merged by time.
 ///
 /// # Errors
 /// `LIMIT_EXCEEDED`: too many logs are being read. The disk hasn't taken all of it; what it has is

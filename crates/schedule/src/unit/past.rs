@@ -4,7 +4,7 @@
 //! there once: connections, `systemd-run`. So records go; what was printed isn't lost with them but
 //! goes to the log of the unit's past, by the port [`Past`], before its record does.
 //!
-//! *Which units are gone* the manager knows (`manager/gone.rs`); how a past is stored, whoever is
+//! *Which units are gone* the manager knows (`manager/gone.rs`); how a past is stored, what is
 //! wired to the port does.
 
 use std::collections::{BTreeMap, HashSet};
@@ -48,9 +48,9 @@ pub trait Past: Send + Sync {
     ) -> BoxFuture<'static, Result<Option<Uid>, Error>>;
 }
 
-/// What a sweep has come to.
+/// What has come of putting away what is of units that are gone.
 #[derive(Debug, Default)]
-pub(super) struct Swept {
+pub(super) struct Removed {
     /// Units of which nothing is left.
     pub(super) units: Vec<UnitName>,
     /// There are others, which ended of late.
@@ -115,28 +115,28 @@ impl Runs {
     }
 
     /// Puts away what has run for units that aren't among those with these labels.
-    pub(super) async fn put_gone_away(&self, there: &HashSet<String>) -> Swept {
-        let mut swept = Swept::default();
+    pub(super) async fn put_gone_away(&self, there: &HashSet<String>) -> Removed {
+        let mut removed = Removed::default();
         let now = runtime::now();
         let is_late = |ended: Timestamp| now.since(ended) < GRACE;
         for (at, (ended, unit)) in self.gone(there).into_iter().enumerate() {
             if at < LATEST && is_late(ended) {
-                swept.is_more = true;
+                removed.is_more = true;
                 continue;
             }
             match self.put_away(&unit, true, u64::MAX).await {
                 Ok(()) => {
                     self.remove_cell(&unit).await;
                     self.forget_latest(&unit);
-                    swept.units.push(unit);
+                    removed.units.push(unit);
                 }
                 Err(error) => {
                     tracing::warn!(%unit, %error, "records of a unit that is gone stay");
-                    swept.is_more = true;
+                    removed.is_more = true;
                 }
             }
         }
-        swept
+        removed
     }
 
     /// Removes the record of a unit's cell, the last of what there is of it.
@@ -173,7 +173,7 @@ impl Runs {
         }
         let ended = gone.into_iter();
         let mut gone: Vec<_> = ended.filter_map(|(unit, at)| Some((at?, unit))).collect();
-        gone.sort_by(|one, other| other.0.cmp(&one.0));
+        gone.sort_by_key(|(ended, _)| std::cmp::Reverse(*ended));
         gone
     }
 }

@@ -10,7 +10,7 @@ use units::name::UnitName;
 
 use super::{Happened, Manager};
 use crate::unit::name;
-use crate::unit::past::{GRACE, Swept};
+use crate::unit::past::{GRACE, Removed};
 
 /// Instances that go until the next look.
 const MANY: usize = 64;
@@ -19,7 +19,7 @@ const MANY: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Gone {
     /// It goes on.
-    is_sweeping: bool,
+    is_looking: bool,
     /// Another look is to come.
     is_due: bool,
     /// Instances that have gone since the last look.
@@ -30,7 +30,7 @@ pub(super) struct Gone {
 #[derive(Debug)]
 pub(super) enum Told {
     /// It is done.
-    Swept(Swept),
+    Removed(Removed),
     /// The time of those has come that had ended of late.
     Again,
 }
@@ -48,15 +48,15 @@ impl Manager {
 
     /// Looks for what is of no unit any more.
     pub(super) fn put_gone_away(&mut self) {
-        if std::mem::replace(&mut self.gone.is_sweeping, true) {
+        if std::mem::replace(&mut self.gone.is_looking, true) {
             return;
         }
         self.gone.count = 0;
         let there = self.labels();
         let runs = self.runs.clone();
         self.jobs.spawn(async move {
-            let swept = runs.put_gone_away(&there).await;
-            Happened::PutAway(Told::Swept(swept))
+            let removed = runs.put_gone_away(&there).await;
+            Happened::PutAway(Told::Removed(removed))
         });
     }
 
@@ -76,12 +76,12 @@ impl Manager {
                 self.gone.is_due = false;
                 self.put_gone_away();
             }
-            Told::Swept(swept) => {
-                self.gone.is_sweeping = false;
-                for unit in &swept.units {
+            Told::Removed(removed) => {
+                self.gone.is_looking = false;
+                for unit in &removed.units {
                     self.forget_state(unit);
                 }
-                if swept.is_more {
+                if removed.is_more {
                     self.look_for_gone_later();
                 }
             }
