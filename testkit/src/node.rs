@@ -273,19 +273,18 @@ impl Node {
         let until = Instant::now() + limit;
         loop {
             // What was shown last is there once the machine is off.
-            let off = self.machine.wait(LOOK_AGAIN)?.is_some();
+            let off = self.machine.wait(LOOK_AGAIN)?;
             let shown = self.console();
             let seen = Instant::now();
             if shown.get(from..).is_some_and(|shown| shown.contains(text)) {
                 return Ok(seen);
             }
-            let end = if off {
-                "it was off"
-            } else {
-                "the time was over"
+            let end = match off {
+                Some(status) => format!("it was off ({status})"),
+                None => "the time was over".to_owned(),
             };
             ensure!(
-                !off && seen < until,
+                off.is_none() && seen < until,
                 "{end} before the console showed {text:?}\n{}",
                 self.said()
             );

@@ -5,6 +5,7 @@
 mod args;
 mod entry;
 mod filter;
+mod merged;
 mod output;
 mod source;
 
@@ -24,8 +25,9 @@ use crate::quantity::show_bytes;
 use args::Options;
 use entry::Entry;
 use filter::Filter;
+use merged::Merged;
 use output::Printing;
-use source::{Cursors, Log, Machine, Merged};
+use source::{Cursors, Log, Machine};
 
 /// Entries that are held where the newest come first.
 const MOST_HELD: usize = 1_000_000;
@@ -164,26 +166,23 @@ struct Reading<'a> {
     seen: BTreeSet<String>,
 }
 
-impl Reading<'_> {
+impl<'a> Reading<'a> {
     fn print(&mut self, entry: &Entry) -> Result<(), Failure> {
         let text = self.printing.show(entry);
         Ok(std::io::stdout().lock().write_all(&text)?)
     }
 
-    async fn merged(&mut self, tail: Option<usize>) -> Result<Merged, Failure> {
-        let mut sources = vec![source::journal(self.node, &self.filter, tail, None).await?];
+    async fn merged(&self, tail: Option<usize>) -> Result<Merged<'a>, Failure> {
+        let journal = source::journal(self.node, &self.filter, tail, None).await?;
         let logs = source::logs(self.node, &self.filter, &self.machine).await?;
-        for log in &logs {
-            sources.push(source::lines(self.node, log, &self.filter, tail, None).await?);
-        }
-        // After the logs: what goes to the past meanwhile is told twice, and shown once.
-        let known = logs.into_iter().map(|it| it.reference.uid).collect();
-        sources.push(source::past(self.node, &self.filter, tail, known).await?);
-        Ok(Merged::new(sources))
+        // After the logs are listed: what goes to the past meanwhile is told twice, and shown once.
+        let known = logs.iter().map(|it| it.reference.uid.clone()).collect();
+        let past = source::past(self.node, &self.filter, tail, known).await?;
+        Merged::new(self.node, &self.filter, tail, vec![past, journal], logs).await
     }
 
     /// The next entry that the filter takes; how far each log was read is kept.
-    async fn next(&mut self, merged: &mut Merged) -> Result<Option<Entry>, Failure> {
+    async fn next(&mut self, merged: &mut Merged<'_>) -> Result<Option<Entry>, Failure> {
         while let Some(entry) = merged.next().await? {
             match entry.cursor.split_once(':') {
                 Some((uid, cursor)) => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where entries come from: the node's journal, and the logs of the units' executables, merged by
-//! time. A reader of all of it holds one entry of each log at a time.
+//! Where entries come from: the node's journal, the logs of the units' executables, and those of
+//! their past. `merged` brings them into one order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
@@ -22,8 +22,6 @@ use crate::output::note;
 use crate::systemd::node::Node;
 use crate::systemd::time;
 
-/// Logs that are read at a time: the node's bound of one call is 512.
-const MOST: usize = 256;
 /// The cell of all units, and the label by which an executable is a unit's.
 const CELL: &str = "system";
 const LABEL: &str = "schedule.aurae/unit";
@@ -82,8 +80,7 @@ pub(super) struct Log {
     pub(super) activation: Option<u64>,
 }
 
-/// The logs of the units that a filter takes: of what has ended, then of what runs, each oldest
-/// first. Where there are too many, the newest of these.
+/// The logs of the units that a filter takes, oldest first.
 pub(super) async fn logs(
     node: &Node,
     filter: &Filter,
@@ -131,10 +128,7 @@ pub(super) async fn logs(
             logs.extend(log.filter(|it| filter.can_match(&it.printer)));
         }
     }
-    // What has ended goes first where there are too many.
-    logs.sort_by_key(|it| (!it.is_over, it.started));
-    let extra = logs.len().saturating_sub(MOST);
-    logs.drain(..extra);
+    logs.sort_by_key(|it| it.started);
     Ok(logs)
 }
 
@@ -233,15 +227,33 @@ pub(super) async fn past(
     tail: Option<usize>,
     known: BTreeSet<String>,
 ) -> Result<Entries, Failure> {
+    let is_new = move |entry: &Entry| entry.text(RUN).is_none_or(|uid| !known.contains(&uid));
+    read_past(node, request(filter, tail), is_new).await
+}
+
+/// All of one run.
+async fn past_of(node: &Node, uid: &str) -> Result<Entries, Failure> {
+    let request = JournalRequest {
+        matches: vec![format!("{RUN}={uid}")],
+        ..JournalRequest::default()
+    };
+    read_past(node, request, |_| true).await
+}
+
+async fn read_past(
+    node: &Node,
+    request: JournalRequest,
+    takes: impl Fn(&Entry) -> bool + 'static,
+) -> Result<Entries, Failure> {
     let request = JournalRequest {
         past: true,
-        ..request(filter, tail)
+        ..request
     };
     let stream = entries(node, request).await?;
     let entries = stream.filter_map(move |entry| {
         let entry = match entry {
             Ok(entry) => Some(Entry::received(entry))
-                .filter(|it| it.text(RUN).is_none_or(|uid| !known.contains(&uid)))
+                .filter(&takes)
                 .map(|entry| Entry {
                     // Nothing goes on behind it.
                     cursor: format!("past:{}", entry.cursor),
@@ -287,13 +299,15 @@ pub(super) async fn lines(
         cursor: follow.unwrap_or_default().to_owned(),
         ..Default::default()
     };
-    let answer = node
-        .session
-        .node
-        .observe()
-        .logs(Request::new(request))
-        .await;
-    let stream = answer.map_err(client::Error::from)?.into_inner();
+    let mut client = node.session.node.observe();
+    let answer = match client.logs(Request::new(request)).await {
+        // Its record has gone since it was listed, and its lines to the past.
+        Err(status) if status.code() == tonic::Code::NotFound && follow.is_none() => {
+            return past_of(node, &log.reference.uid).await;
+        }
+        answer => answer.map_err(client::Error::from)?,
+    };
+    let stream = answer.into_inner();
     let mut joined = Joined {
         printer: log.printer.clone(),
         streams: BTreeMap::new(),
@@ -396,44 +410,6 @@ impl Joined {
             }
             None => Vec::new(),
         }
-    }
-}
-
-/// Several, by time; entries of one come in their own order.
-pub(super) struct Merged {
-    heads: Vec<(Option<Entry>, Entries)>,
-}
-
-impl Merged {
-    pub(super) fn new(sources: Vec<Entries>) -> Merged {
-        Merged {
-            heads: sources.into_iter().map(|it| (None, it)).collect(),
-        }
-    }
-
-    pub(super) async fn next(&mut self) -> Result<Option<Entry>, Failure> {
-        let mut over = BTreeSet::new();
-        for (at, (head, source)) in self.heads.iter_mut().enumerate() {
-            if head.is_none() {
-                match source.next().await {
-                    Some(entry) => *head = Some(entry?),
-                    None => {
-                        over.insert(at);
-                    }
-                }
-            }
-        }
-        let mut at = 0;
-        self.heads.retain(|_| {
-            at += 1;
-            !over.contains(&(at - 1))
-        });
-        let first = self
-            .heads
-            .iter_mut()
-            .filter(|(head, _)| head.is_some())
-            .min_by_key(|(head, _)| head.as_ref().map(|it| it.time));
-        Ok(first.and_then(|(head, _)| head.take()))
     }
 }
 

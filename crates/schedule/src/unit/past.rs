@@ -66,9 +66,7 @@ impl Runs {
     /// # Errors
     /// Their past can't be stored, or they can't be removed.
     pub(super) async fn forget_old(&self, unit: &UnitName, last: u64) -> Result<(), Error> {
-        let old = self.ended(unit, last);
-        let first = old.iter().map(|(number, _)| *number).min();
-        match first.is_some_and(|first| first.saturating_add(TOGETHER) <= last) {
+        match are_many(&self.ended(unit, last), last) {
             true => self.put_away(unit, false, last).await,
             false => Ok(()),
         }
@@ -85,6 +83,9 @@ impl Runs {
         // Looked at under the lock: what another has stored and is removing would be stored again.
         let _one_at_a_time = self.putting_away.lock().await;
         let mut old = self.ended(unit, last);
+        if !is_gone && !are_many(&old, last) {
+            return Ok(());
+        }
         let kept = self.past.keep(unit, is_gone, by_activation(&old)).await;
         let last = match kept {
             Err(error) if old.len() < WAIT => return Err(error),
@@ -131,8 +132,10 @@ impl Runs {
                     removed.units.push(unit);
                 }
                 Err(error) => {
-                    tracing::warn!(%unit, %error, "records of a unit that is gone stay");
+                    tracing::warn!(%unit, %error, "records of units that are gone stay");
                     removed.is_more = true;
+                    // What the disk refuses of one it refuses of all.
+                    break;
                 }
             }
         }
@@ -176,6 +179,12 @@ impl Runs {
         gone.sort_by_key(|(ended, _)| std::cmp::Reverse(*ended));
         gone
     }
+}
+
+/// Whether there are enough activations up to that one to be put away together.
+fn are_many(old: &Ended, last: u64) -> bool {
+    let first = old.iter().map(|(number, _)| *number).min();
+    first.is_some_and(|first| first.saturating_add(TOGETHER) <= last)
 }
 
 /// When an object ended. An end whose time isn't known is old: of an earlier boot, or of an init
