@@ -51,7 +51,7 @@ fn server(machine: &Machine) -> String {
 }
 
 /// A port that nobody has.
-fn port() -> SocketAddr {
+pub(crate) fn port() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()

@@ -2,7 +2,7 @@
 //! Units that come and go without end: a record of each would fill the node. What they have printed
 //! stays, under their names.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::time::Instant;
 
 use api::observe::v0 as observe;
@@ -10,12 +10,8 @@ use api::runtime::v0 as runtime;
 use api::schedule::v0 as wire;
 
 use crate::caller::Person;
+use crate::sockets::port;
 use crate::units::{Machine, SOON, start, units};
-
-fn port() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap()
-}
 
 /// What is recorded of units, by path.
 async fn records(person: &Person) -> Vec<String> {

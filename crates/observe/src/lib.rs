@@ -17,6 +17,7 @@ pub mod format;
 pub mod journal;
 mod live;
 mod logs;
+mod merge;
 mod mover;
 mod plan;
 mod port;

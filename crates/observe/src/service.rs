@@ -19,6 +19,7 @@ use model::observe::{
 use super::folder::LogKey;
 use super::journal::{self, Inbox, JournalStream};
 use super::logs::Logs;
+use super::merge;
 use super::read::{Crowd, ReadOptions};
 use super::usage;
 use identity::Effect;
@@ -132,10 +133,7 @@ impl Observe {
             let all: SelectAll<_> = select_all(streams);
             return Ok(holding(places, all));
         }
-        let merge = Merge {
-            heads: streams.into_iter().map(|s| (None, s)).collect(),
-        };
-        Ok(holding(places, try_unfold(merge, Merge::next)))
+        Ok(holding(places, merge::by_time(streams, time)))
     }
 
     /// Resolves when all that the node's own have said before is on the disk.
@@ -295,28 +293,12 @@ fn offset_of(text: &str, uid: Uid) -> Result<u64, Error> {
     }
 }
 
-/// Several logs as one, by time.
-struct Merge {
-    heads: Vec<(Option<LogItem>, LogStream)>,
-}
-
-impl Merge {
-    async fn next(mut self) -> Result<Option<(LogItem, Self)>, Error> {
-        for (head, stream) in &mut self.heads {
-            if head.is_none() {
-                *head = stream.next().await.transpose()?;
-            }
-        }
-        self.heads.retain(|(head, _)| head.is_some());
-        let time = |item: &LogItem| match &item.message {
-            LogMessage::Data(data) => data.time.0,
-            // They belong right after what was before them.
-            LogMessage::Gap(_) | LogMessage::End => 0,
-        };
-        let times = self.heads.iter_mut().map(|(head, _)| head);
-        let first = times.min_by_key(|head| head.as_ref().map(time));
-        let item = first.and_then(Option::take);
-        Ok(item.map(|item| (item, self)))
+/// Where an item stands among those of other logs.
+fn time(item: &LogItem) -> u64 {
+    match &item.message {
+        LogMessage::Data(data) => data.time.0,
+        // They belong right after what was before them.
+        LogMessage::Gap(_) | LogMessage::End => 0,
     }
 }
 

@@ -123,7 +123,6 @@ pub(super) async fn follow_unit(node: &Node, name: &str) -> Result<(), Failure> 
         activation = status.as_ref().map_or(activation, |it| it.activation);
         let mut logs = source::logs(node, &filter, &machine).await?;
         logs.retain(|it| it.activation == Some(activation));
-        logs.sort_by_key(|it| it.started);
         let next = logs
             .into_iter()
             .find(|it| printed.insert(it.reference.uid.clone()));

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Pieces of a run's log, made into lines, each with the time at which it began. Pure.
 
-use model::observe::{LogData, Stream};
+use model::observe::LogData;
 use model::time::Timestamp;
+
+use crate::read::slot;
 
 /// A longer line is several, as journald's `LineMax=`.
 const LONGEST: usize = 48 << 10;
@@ -30,13 +32,6 @@ pub(super) struct Lines {
 struct Begun {
     text: Vec<u8>,
     time: Timestamp,
-}
-
-fn slot(stream: Stream) -> usize {
-    match stream {
-        Stream::Stdout => 0,
-        Stream::Stderr => 1,
-    }
 }
 
 fn size(bytes: usize) -> u64 {
@@ -123,6 +118,8 @@ fn told(bytes: u64, time: Timestamp, behind: u64) -> Option<Line> {
 
 #[cfg(test)]
 mod tests {
+    use model::observe::Stream;
+
     use super::*;
 
     fn piece(stream: Stream, offset: u64, text: &str) -> LogData {

@@ -17,6 +17,8 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use futures_util::StreamExt;
+use futures_util::stream::try_unfold;
 use model::error::{Error, Reason};
 use model::executable::LogPolicy;
 use model::name::{Tenant, Uid};
@@ -30,6 +32,7 @@ use super::lines::{Line, Lines};
 use super::read::last_within;
 use crate::folder::LogKey;
 use crate::logs::Logs;
+use crate::merge::{Items, by_time};
 use crate::read::{LogReader, ReadOptions};
 
 /// What the uids of these logs begin with. An executable's is random.
@@ -167,8 +170,8 @@ async fn take(
     runs: Vec<Vec<PastRun>>,
 ) -> Result<(), Error> {
     for activation in runs {
-        let mut merge = Merge::of(writer.logs(), activation).await?;
-        while let Some((run, line)) = merge.next().await? {
+        let mut lines = lines_of(writer.logs(), activation).await?;
+        while let Some((run, line)) = lines.next().await.transpose()? {
             if resume.is_there(&run.uid, line.behind) {
                 continue;
             }
@@ -220,11 +223,6 @@ impl Resume {
     }
 }
 
-/// The runs of one activation, by time.
-struct Merge {
-    runs: Vec<Reading>,
-}
-
 /// One run's log.
 struct Reading {
     run: PastRun,
@@ -234,48 +232,46 @@ struct Reading {
     over: bool,
 }
 
-impl Merge {
-    async fn of(logs: &Logs, runs: Vec<PastRun>) -> Result<Merge, Error> {
-        let mut all = Vec::new();
-        for run in runs {
-            let key = LogKey {
-                tenant: Tenant::system(),
-                uid: run.uid,
-            };
-            let end = logs.end_offset(&key).await?;
-            if end == 0 {
-                continue;
-            }
-            let from = end.saturating_sub(MOST);
-            let options = ReadOptions {
-                from: Some(from),
-                ..ReadOptions::default()
-            };
-            all.push(Reading {
-                run,
-                log: logs.read(&key, options)?,
-                lines: Lines::behind(from),
-                ready: VecDeque::new(),
-                over: false,
-            });
+/// The lines of the runs of one activation, by time.
+///
+/// # Errors
+/// A log can't be looked at, or too many are being read.
+async fn lines_of(logs: &Logs, runs: Vec<PastRun>) -> Result<Items<(PastRun, Line)>, Error> {
+    let mut streams = Vec::new();
+    for run in runs {
+        let key = LogKey {
+            tenant: Tenant::system(),
+            uid: run.uid,
+        };
+        let end = logs.end_offset(&key).await?;
+        if end == 0 {
+            continue;
         }
-        Ok(Merge { runs: all })
+        let from = end.saturating_sub(MOST);
+        let options = ReadOptions {
+            from: Some(from),
+            ..ReadOptions::default()
+        };
+        let reading = Reading {
+            run,
+            log: logs.read(&key, options)?,
+            lines: Lines::behind(from),
+            ready: VecDeque::new(),
+            over: false,
+        };
+        streams.push(try_unfold(reading, Reading::next).boxed());
     }
-
-    async fn next(&mut self) -> Result<Option<(PastRun, Line)>, Error> {
-        for reading in &mut self.runs {
-            reading.fill().await?;
-        }
-        let first = self
-            .runs
-            .iter_mut()
-            .filter(|it| !it.ready.is_empty())
-            .min_by_key(|it| it.ready.front().map(|line| line.time));
-        Ok(first.and_then(|it| Some((it.run.clone(), it.ready.pop_front()?))))
-    }
+    Ok(by_time(streams, |(_, line)| line.time.0).boxed())
 }
 
 impl Reading {
+    /// The next line, and what is behind it.
+    async fn next(mut self) -> Result<Option<((PastRun, Line), Self)>, Error> {
+        self.fill().await?;
+        let line = self.ready.pop_front();
+        Ok(line.map(|line| ((self.run.clone(), line), self)))
+    }
+
     /// Sees to it that the next line is there, if there is one.
     async fn fill(&mut self) -> Result<(), Error> {
         while self.ready.is_empty() && !self.over {

@@ -6,13 +6,13 @@
 use std::collections::BTreeSet;
 
 use futures_util::StreamExt;
-use futures_util::stream::try_unfold;
 use model::error::{Error, Reason};
 use model::observe::{JournalQuery, MAX_JOURNAL_TAIL};
 
 use super::past::{PastLog, UNIT};
-use super::read::{JournalItem, JournalStream, Reading, last, since};
+use super::read::{JournalItem, JournalStream, Reading, last, since, stream};
 use crate::logs::Logs;
+use crate::merge::by_time;
 
 /// Logs that are read at once.
 const MOST: usize = 512;
@@ -31,20 +31,16 @@ pub(super) async fn read(logs: &Logs, query: JournalQuery) -> Result<JournalStre
         let newest = newest(logs, &meant, &query, count).await?;
         return Ok(futures_util::stream::iter(newest.into_iter().map(Ok)).boxed());
     }
-    let mut heads = Vec::with_capacity(meant.len());
+    let mut streams = Vec::with_capacity(meant.len());
     for log in meant {
         let key = log.key();
         let from = match query.since {
             Some(time) => since(logs, &key, time).await?,
             None => 0,
         };
-        heads.push((None, Reading::new(logs, &key, query.clone(), from)?));
+        streams.push(stream(Reading::new(logs, &key, query.clone(), from)?).boxed());
     }
-    let merge = Merge { heads };
-    let entries = try_unfold(merge, |mut merge| async move {
-        Ok(merge.next().await?.map(|item| (item, merge)))
-    });
-    Ok(entries.boxed())
+    Ok(by_time(streams, |(entry, _)| entry.time.0).boxed())
 }
 
 /// The logs that can have what a query takes, and are there.
@@ -98,25 +94,4 @@ async fn newest(
         all.drain(..gone);
     }
     Ok(all)
-}
-
-/// Several logs, each with its next entry.
-struct Merge {
-    heads: Vec<(Option<JournalItem>, Reading)>,
-}
-
-impl Merge {
-    async fn next(&mut self) -> Result<Option<JournalItem>, Error> {
-        for (head, reading) in &mut self.heads {
-            if head.is_none() {
-                *head = reading.next().await?;
-            }
-        }
-        self.heads.retain(|(head, _)| head.is_some());
-        let first = self
-            .heads
-            .iter_mut()
-            .min_by_key(|(head, _)| head.as_ref().map(|(entry, _)| entry.time));
-        Ok(first.and_then(|(head, _)| head.take()))
-    }
 }

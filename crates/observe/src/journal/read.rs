@@ -207,7 +207,9 @@ pub(crate) async fn read(logs: &Logs, query: JournalQuery) -> Result<JournalStre
     Ok(stream(Reading::new(logs, &key(), query, from)?).boxed())
 }
 
-fn stream(reading: Reading) -> impl futures_util::Stream<Item = Result<JournalItem, Error>> + Send {
+pub(super) fn stream(
+    reading: Reading,
+) -> impl futures_util::Stream<Item = Result<JournalItem, Error>> + Send {
     try_unfold(reading, |mut reading| async move {
         Ok(reading.next().await?.map(|item| (item, reading)))
     })

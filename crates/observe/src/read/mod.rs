@@ -61,8 +61,8 @@ struct Filter {
     first: [u64; 2],
 }
 
-/// A stream's place in [`Filter::first`].
-fn slot(stream: Stream) -> usize {
+/// A stream's place where there is something of each.
+pub(super) fn slot(stream: Stream) -> usize {
     match stream {
         Stream::Stdout => 0,
         Stream::Stderr => 1,

@@ -49,7 +49,8 @@ impl Manager {
     /// Looks for what is of no unit any more.
     pub(super) fn put_gone_away(&mut self) {
         if std::mem::replace(&mut self.gone.is_looking, true) {
-            return;
+            // What has gone since that look began is for another one.
+            return self.look_for_gone_later();
         }
         self.gone.count = 0;
         let there = self.labels();
