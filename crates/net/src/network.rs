@@ -143,6 +143,16 @@ fn serve(
             return;
         }
     };
+    serve_all(&mut worker, &mut queue);
+    // Who has a place in the queue but no message in it yet would wait for ever otherwise.
+    queue.close();
+    while let Some(unheard) = queue.blocking_recv() {
+        drop(unheard);
+    }
+}
+
+/// Until no handle is there any more, or the thread can't get home.
+fn serve_all(worker: &mut Worker, queue: &mut mpsc::Receiver<Request>) {
     while let Some(first) = queue.blocking_recv() {
         // What waits is taken together: cells that end at once are detached at once.
         let waiting = std::iter::from_fn(|| queue.try_recv().ok());
@@ -153,7 +163,7 @@ fn serve(
             let _ = worker.unlink_together(&ended);
         }
         for request in requests {
-            answer(&mut worker, request);
+            answer(worker, request);
             if worker.stranded {
                 return;
             }

@@ -43,6 +43,7 @@ pub(crate) mod mounts;
 mod observed;
 pub mod ports;
 mod privilege;
+pub mod queue;
 pub(crate) mod record;
 mod remove;
 mod run;

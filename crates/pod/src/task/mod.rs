@@ -224,6 +224,7 @@ impl Task {
         }
         self.jobs.shutdown().await;
         self.sandbox.clean().await;
+        runtime::queue::close(&mut self.orders).await;
         self.removing
     }
 

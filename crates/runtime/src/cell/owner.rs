@@ -37,6 +37,7 @@ use crate::index::requests::IdempotencyKey;
 use crate::link::cell::CellLink;
 use crate::link::{LinkError, Received};
 use crate::ports::LogTotals;
+use crate::queue;
 use crate::record::CellRecord;
 
 /// Everything that happens to a cell.
@@ -207,7 +208,7 @@ impl Owner {
             self.handle(event);
             self.advance();
         }
-        inbox.close();
+        queue::close(&mut inbox).await;
         let Self { cell, ending, .. } = *self;
         ending.depart(cell, &over);
     }

@@ -191,6 +191,12 @@ impl Task {
 
     /// Runs until the schedule is removed.
     pub(crate) async fn run(mut self) -> Over {
+        let over = self.look_after().await;
+        runtime::queue::close(&mut self.inbox).await;
+        over
+    }
+
+    async fn look_after(&mut self) -> Over {
         let runtime = self.actor.ports.runtime.clone();
         // What cells of an earlier daemon are is known then.
         runtime.logs_are_known().await;
@@ -229,7 +235,7 @@ impl Task {
             }
         }
         self.jobs.shutdown().await;
-        Over::Removed(self.removing.map(|removing| removing.reply))
+        Over::Removed(self.removing.take().map(|removing| removing.reply))
     }
 
     fn spec(&self) -> Arc<Spec> {

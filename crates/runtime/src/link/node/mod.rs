@@ -27,6 +27,7 @@ use tokio::time::timeout;
 use super::{Conversation, HANDSHAKE, Link, LinkError, Received, fds};
 use crate::caller::Callers;
 use crate::cell::init::InitProcess;
+use crate::queue;
 pub use kept::KeptDescriptor;
 
 /// How many commands wait for the task. Senders of more wait.
@@ -304,6 +305,13 @@ impl Connection {
     }
 
     async fn run(mut self, mut inbox: mpsc::Receiver<Command>) {
+        self.converse(&mut inbox).await;
+        drop(self);
+        queue::close(&mut inbox).await;
+    }
+
+    /// Until no one has the connection any more, or it ends.
+    async fn converse(&mut self, inbox: &mut mpsc::Receiver<Command>) {
         loop {
             // No more is sent than init reads; the sender of more waits.
             let room = self.link.has_room();
