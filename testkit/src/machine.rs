@@ -46,6 +46,8 @@ pub enum Console {
     Terminal,
     /// To the end of a file.
     File(PathBuf),
+    /// The same, and [`Machine::type_in`] types there.
+    Typed(PathBuf),
 }
 
 /// A raw disk of a machine.
@@ -96,12 +98,11 @@ impl Machine {
     /// When QEMU can't be started.
     pub fn start(spec: &Spec) -> Result<Self> {
         let mut command = command(spec);
-        let terminal = matches!(spec.console, Console::Terminal);
-        command.stdin(if terminal {
-            Stdio::inherit()
-        } else {
-            Stdio::null()
-        });
+        match spec.console {
+            Console::Terminal => command.stdin(Stdio::inherit()),
+            Console::File(_) => command.stdin(Stdio::null()),
+            Console::Typed(_) => command.stdin(Stdio::piped()).stdout(Stdio::null()),
+        };
         let child = command
             .spawn()
             .context("can't start setpriv and qemu-system-x86_64")?;
@@ -120,6 +121,16 @@ impl Machine {
     /// When it can't be waited for.
     pub fn wait(&mut self, limit: Duration) -> Result<Option<ExitStatus>> {
         exec::wait(&mut self.child, limit)
+    }
+
+    /// Types that on a console that is [`Console::Typed`].
+    ///
+    /// # Errors
+    /// When it is none, or the machine is off.
+    pub fn type_in(&mut self, text: &str) -> Result<()> {
+        let keyboard = self.child.stdin.as_mut().context("no one can type there")?;
+        keyboard.write_all(text.as_bytes())?;
+        Ok(keyboard.flush()?)
     }
 
     /// Cuts the power.
@@ -204,6 +215,13 @@ fn command(spec: &Spec) -> Command {
             let path = comma_safe(file);
             qemu.arg("-chardev")
                 .arg(format!("file,id=console,path={path},append=on"));
+            qemu.args(["-serial", "chardev:console"])
+        }
+        Console::Typed(file) => {
+            let path = comma_safe(file);
+            qemu.arg("-chardev").arg(format!(
+                "stdio,id=console,signal=off,logfile={path},logappend=on"
+            ));
             qemu.args(["-serial", "chardev:console"])
         }
     };

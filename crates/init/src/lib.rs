@@ -10,6 +10,7 @@
 //!   all cell-inits.
 //! * `initramfs`: the stage before, where the kernel starts PID 1 from one.
 //! * `cell`: the init of one cell.
+//! * `sulogin`: a shell on the console for a user that knows root's password.
 //! * `spawner`: the process that cell-inits are cloned from.
 
 mod again;
@@ -23,6 +24,7 @@ mod poll;
 pub mod protocol;
 mod reap;
 mod spawner;
+mod sulogin;
 
 use std::convert::Infallible;
 

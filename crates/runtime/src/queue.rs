@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The end of an owner's queue. A request carries the way back for its answer, and who asks waits on
-//! that way while it holds a sender of the queue. A sender takes its place in the queue first and
-//! puts its message there afterwards; where the receiver is dropped between the two, the message
-//! stays in a queue that the one who waits keeps alive, and neither ever ends. So an owner that goes
-//! while others may ask closes its queue and takes out what still comes.
+//! The end of an owner's queue. A request carries the way back for its answer, and who asks waits
+//! on that way while it holds a sender of the queue. A sender takes its place in the queue first
+//! and puts its message there afterwards; where the receiver is dropped between the two, the
+//! message stays in a queue that the one who waits keeps alive, and neither ever ends. So an owner
+//! that goes while others may ask closes its queue and takes out what still comes.
 
 use tokio::sync::mpsc;
 

@@ -9,9 +9,11 @@
 //! * without: the initramfs moves itself to a tmpfs, and the same program is executed there.
 //!
 //! There is no udev, no LVM, no encryption and no network root. An error is written to the console
-//! with a hint, and the machine restarts or powers off as `panic=` says.
+//! with a hint; then a user is asked where that may be ([`rescue`]), or the machine restarts or
+//! powers off as `panic=` says.
 
 mod modules;
+mod rescue;
 mod root;
 mod superblock;
 mod tree;
@@ -34,6 +36,8 @@ use crate::node::Console;
 
 /// Where the new root is mounted before it is the root.
 const SYSROOT: &str = "/sysroot";
+/// How long a line waits for a console that takes none now.
+const CONSOLE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The mounts that are moved to the new root.
 const MOUNTS: [&str; 4] = ["/proc", "/sys", "/dev", "/run"];
 /// The program of a root, where `init=` names none.
@@ -78,54 +82,81 @@ impl Words {
         }
         words
     }
+
+    /// What is executed in the root, the first that is there. Without a root this program itself.
+    fn programs(&self) -> Result<Vec<PathBuf>> {
+        match (&self.root, &self.init) {
+            (None, _) => {
+                let own = std::fs::read_link("/proc/self/exe");
+                let own = own.map_err(|e| Error::from_io("readlink /proc/self/exe", &e))?;
+                Ok(vec![own])
+            }
+            (Some(_), Some(init)) => Ok(vec![PathBuf::from(init)]),
+            (Some(_), None) => Ok(PROGRAMS.iter().map(PathBuf::from).collect()),
+        }
+    }
 }
 
 /// Goes on in the real root. Does not come back.
-pub(crate) fn pass(console: &Console) -> ! {
+pub(crate) fn pass(mut console: Console) -> ! {
+    console.set_timeout(CONSOLE_TIMEOUT);
+    let console = &console;
     let line = again(|| std::fs::read_to_string("/proc/cmdline").call("/proc/cmdline"));
     let words = Words::parse(&line.unwrap_or_else(|error| {
         console.say(&format!("{error}: no root= is known"));
         String::new()
     }));
-    let Err(error) = try_pass(&words, console);
-    console.say(&format!("from the initramfs to the root: {error}"));
-    if words.root.is_some() {
-        console
-            .say("check root=, rootfstype= and rootflags= on the kernel's command line, and that");
-        console.say("every module that the device needs is in /lib/modules/aurae.load");
+    loop {
+        let Err(error) = try_pass(&words, console);
+        console.say(&format!("from the initramfs to the root: {error}"));
+        if words.root.is_some() {
+            hint(console);
+        }
+        if !rescue::ask(&words, console) {
+            give_up(&words, console)
+        }
+        console.say("the shell has ended; the root is tried again");
     }
-    give_up(&words, console)
+}
+
+fn hint(console: &Console) {
+    console.say("check root=, rootfstype= and rootflags= on the kernel's command line, and that");
+    console.say("every module that the device needs is in /lib/modules/aurae.load");
 }
 
 fn try_pass(words: &Words, console: &Console) -> Result<Infallible> {
-    modules::load_listed(console);
+    let programs = words.programs()?;
+    // It is left already where the program of the root was missing.
+    if is_here()? {
+        modules::load_listed(console);
+        leave(words)?;
+    }
+    execute(&programs)
+}
+
+/// Makes the root be the root, and takes the mounts along.
+fn leave(words: &Words) -> Result<()> {
     std::fs::create_dir_all(SYSROOT).map_err(|e| Error::from_io("mkdir /sysroot", &e))?;
-    let programs: Vec<PathBuf> = match &words.root {
-        Some(device) => {
-            root::mount(device, words, Path::new(SYSROOT))?;
-            let named = words.init.as_ref().map(|init| vec![PathBuf::from(init)]);
-            named.unwrap_or_else(|| PROGRAMS.iter().map(PathBuf::from).collect())
-        }
+    match &words.root {
+        // By hand.
+        Some(_) if mount::is_mount_point(Path::new(SYSROOT))? => {}
+        Some(device) => root::mount(device, words, Path::new(SYSROOT))?,
         None => {
-            let own = std::fs::read_link("/proc/self/exe");
-            let own = own.map_err(|e| Error::from_io("readlink /proc/self/exe", &e))?;
             let attributes = Attributes::NONE;
             let tmpfs = NewFileSystem::open("tmpfs")?
                 .set("mode", "0755")?
                 .set("size", "90%")?;
             mount::attach(tmpfs.mount(attributes)?, Path::new(SYSROOT))?;
             tree::move_to(Path::new(SYSROOT))?;
-            vec![own]
         }
-    };
+    }
     for path in MOUNTS {
         move_mount(path)?;
     }
     if words.root.is_some() {
         tree::remove_all();
     }
-    mount::leave_initramfs(Path::new(SYSROOT))?;
-    execute(&programs)
+    mount::leave_initramfs(Path::new(SYSROOT))
 }
 
 /// Moves a mount to the new root; where that has no folder for it, it is created, or the mount

@@ -70,7 +70,7 @@ pub(super) fn boot(role: Role, options: &Options) -> Result<Console> {
             // Without /proc, which may be what could not be mounted, it is asked in vain.
             let is_initramfs = || mount_proc().and_then(|()| initramfs::is_here());
             if insist(|line| console.say(line), is_initramfs)? {
-                initramfs::pass(&console);
+                initramfs::pass(console);
             }
             console.say(concat!(
                 "init ",

@@ -2,11 +2,13 @@
 //! Writes node-init's messages: to standard error, and as PID 1 of a machine to the kernel's log
 //! too.
 //!
-//! A line is written at once or dropped: a console that doesn't take it must not block init.
+//! A line is written at once or dropped: a console that doesn't take it must not block init. In the
+//! initramfs there is nothing to block, and it gets a moment.
 
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
@@ -14,13 +16,23 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 #[derive(Default)]
 pub(crate) struct Console {
     kmsg: Option<File>,
+    /// How long one that takes nothing now is waited for.
+    timeout: Duration,
 }
 
 impl Console {
     /// With the kernel's log, if it can be opened.
     pub(crate) fn of_machine() -> Console {
         let open = std::fs::OpenOptions::new().write(true).open("/dev/kmsg");
-        Console { kmsg: open.ok() }
+        Console {
+            kmsg: open.ok(),
+            timeout: Duration::ZERO,
+        }
+    }
+
+    /// For where nothing runs yet that could be held up: a slow line gets every word.
+    pub(crate) fn set_timeout(&mut self, timeout: Duration) {
+        self.timeout = timeout;
     }
 
     /// Writes one line, or drops it where the console doesn't take it.
@@ -31,8 +43,9 @@ impl Console {
             let _ = kmsg.write_all(format!("<30>auraed: {line}\n").as_bytes());
         }
         let stderr = rustix::stdio::stderr();
+        let timeout = Timespec::try_from(self.timeout).unwrap_or_default();
         let mut ready = [PollFd::from_borrowed_fd(stderr.as_fd(), PollFlags::OUT)];
-        if rustix::event::poll(&mut ready, Some(&Timespec::default())) == Ok(1) {
+        if rustix::event::poll(&mut ready, Some(&timeout)) == Ok(1) {
             let _ = rustix::io::write(stderr, format!("auraed: {line}\n").as_bytes());
         }
     }

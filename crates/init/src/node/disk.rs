@@ -13,16 +13,15 @@ use std::process::{Command, Stdio};
 
 use kernel::machine::{Power, power, sync};
 use kernel::mount::{self, Propagation};
-use kernel::signal::{self, SignalSet};
 use kernel::{fsutil, wait};
 
 use super::console::Console;
 use crate::options::Options;
+use crate::sulogin;
 
 const FSTAB: &str = "/etc/fstab";
 const FSCK: &str = "/sbin/fsck";
 const MOUNT: &str = "/bin/mount";
-const SULOGIN: &str = "/sbin/sulogin";
 /// fsck(8): the machine should be started anew; errors were left.
 const START_ANEW: i32 = 2;
 const ERRORS_LEFT: i32 = 4;
@@ -183,19 +182,9 @@ fn status_of(program: &str, words: &[&std::ffi::OsStr], console: &Console) -> Op
     }
 }
 
-/// Asks for root's password on the console, and gives a shell there.
-pub(super) fn sulogin() -> Command {
-    let mut login = Command::new(SULOGIN);
-    login.env("TERM", "linux").current_dir("/");
-    login
-}
-
 /// A shell for a user that knows root's password, and then the machine starts anew.
 fn rescue(console: &Console) -> ! {
-    // Signals are PID 1's own business; a shell gets those of its terminal.
-    let _ = signal::set_mask(SignalSet::EMPTY);
-    if let Err(error) = sulogin().status() {
-        console.say(&format!("{SULOGIN}: {error}"));
+    if !sulogin::run(console) {
         // No user can be asked: the machine must not start anew again and again.
         stand_still();
     }

@@ -6,15 +6,11 @@
 //! machine may have no one at its console. What a shell is given for where a file system can't be
 //! repaired is in [`super::disk`].
 
-use std::os::unix::process::CommandExt;
 use std::time::Duration;
 
-use kernel::clone::{self, Cloned};
-use kernel::signal::{self, SignalSet};
-use kernel::{Result, process, sched};
-
-use super::{Node, disk};
+use super::Node;
 use crate::protocol::Role;
+use crate::sulogin;
 
 /// So many daemons in a row have ended without having served: by then the pauses between them are
 /// the longest.
@@ -56,7 +52,7 @@ impl Node {
             "no daemon comes up ({ENOUGH} have ended, and said why above): a shell is on the \
              console, and another daemon is tried every {RARELY:?}, or when the shell ends"
         ));
-        match start_shell() {
+        match sulogin::start() {
             Ok(pid) => self.rescue.shell = Some(pid),
             Err(error) => self.console.say(&format!("no shell: {error}")),
         }
@@ -73,22 +69,5 @@ impl Node {
             self.daemon.start_now();
         }
         true
-    }
-}
-
-fn start_shell() -> Result<i32> {
-    match clone::clone(clone::Options::default())? {
-        Cloned::Child => {
-            // It is no part of what must not end.
-            let _ = sched::set_own_oom_score_adj(0);
-            let _ = process::new_session();
-            let _ = process::cloexec_from(3);
-            let _ = signal::reset_dispositions();
-            let _ = signal::set_mask(SignalSet::EMPTY);
-            let error = disk::sulogin().exec();
-            super::Console::default().say(&format!("sulogin: {error}"));
-            process::exit(127)
-        }
-        Cloned::Parent(pid, _) => Ok(pid),
     }
 }

@@ -7,7 +7,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::Story;
 use crate::bed::*;
@@ -307,6 +307,17 @@ impl Bed {
 
     /// What the machine's console shows until it is off.
     pub(crate) fn boot(&self, initramfs: PathBuf, append: &str, disk: Option<Disk>) -> String {
+        self.boot_and_type(initramfs, append, disk, &[])
+    }
+
+    /// The same, where a user types: each time that the console shows those words, these.
+    pub(crate) fn boot_and_type(
+        &self,
+        initramfs: PathBuf,
+        append: &str,
+        disk: Option<Disk>,
+        talk: &[(&str, &str)],
+    ) -> String {
         let console = self.folder.path().join("console");
         let _ = std::fs::remove_file(&console);
         let mut machine = Machine::start(&Spec {
@@ -317,11 +328,12 @@ impl Bed {
             append: format!("console=ttyS0 quiet panic=-1 {append}"),
             cpus: 2,
             memory_mib: 2048,
-            console: Console::File(console.clone()),
+            console: Console::Typed(console.clone()),
             agent: None,
             monitor: None,
         })
         .unwrap();
+        type_there(&mut machine, &console, talk);
         let off = machine.wait(OFF).unwrap();
         let shown = std::fs::read(&console).unwrap_or_default();
         let shown = String::from_utf8_lossy(&shown).into_owned();
@@ -352,6 +364,32 @@ impl Bed {
             list.push('\n');
         }
         std::fs::write(folder.join("aurae.load"), list).unwrap();
+    }
+}
+
+/// Answers what a console asks, one after the other. Who asks for a password forgets what was typed
+/// before it is ready: an answer that led to nothing is typed again, as a user would.
+fn type_there(machine: &mut Machine, console: &Path, talk: &[(&str, &str)]) {
+    let (mut read, mut last) = (0, "");
+    for (asked, answer) in talk {
+        let started = Instant::now();
+        let mut typed = Instant::now();
+        loop {
+            let shown = std::fs::read(console).unwrap_or_default();
+            let shown = String::from_utf8_lossy(&shown).into_owned();
+            if let Some(at) = shown.get(read..).and_then(|new| new.find(asked)) {
+                read += at + asked.len();
+                break;
+            }
+            assert!(started.elapsed() < OFF, "no {asked:?}:\n{shown}");
+            if typed.elapsed() > Duration::from_secs(5) {
+                machine.type_in(last).unwrap();
+                typed = Instant::now();
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        machine.type_in(answer).unwrap();
+        last = answer;
     }
 }
 

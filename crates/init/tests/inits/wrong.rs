@@ -20,6 +20,10 @@ pub(crate) const STORIES: &[Story] = &[
         "where_no_daemon_comes_up_there_is_a_shell_on_the_console",
         where_no_daemon_comes_up_there_is_a_shell_on_the_console,
     ),
+    (
+        "without_a_root_the_initramfs_asks_for_its_password_and_goes_on_by_hand",
+        without_a_root_the_initramfs_asks_for_its_password_and_goes_on_by_hand,
+    ),
 ];
 
 /// Says that a disk is that of the first story.
@@ -142,4 +146,62 @@ fn where_no_daemon_comes_up_there_is_a_shell_on_the_console() {
         ["welcome Machine Ok(())", "serves"],
         "{shown}"
     );
+}
+
+/// `rescue-me`, by crypt(5)'s SHA-512.
+const HASH: &str = "$6$aurae$JpKdN44wXUtcQ3X9mKyS0fZfqiE//FQgz1XWhFtnWLRX/jiDfYmZJ1fgbA4095xUkCLosK\
+    2AdM41xcRkvyOpj.";
+
+fn without_a_root_the_initramfs_asks_for_its_password_and_goes_on_by_hand() {
+    let Some(bed) = Bed::new() else {
+        return;
+    };
+    let folder = bed.folder.path();
+    let root = root_folder(folder, "sbin/auraed");
+    std::fs::write(root.join(SULOGIN), "").unwrap();
+    let disk = disk_of(folder, &root);
+    let first = root_folder(&folder.join("first"), "init");
+    bed.add_modules(&first);
+    std::os::unix::fs::symlink("/bin/busybox", first.join(SULOGIN)).unwrap();
+    std::os::unix::fs::symlink("busybox", first.join("bin/sh")).unwrap();
+    std::fs::write(first.join("etc/passwd"), "root:x:0:0:root:/root:/bin/sh\n").unwrap();
+    let append = "root=/dev/vda rootfstype=iso9660 ro panic=0";
+    let boot = |shadow: &str, append: &str, talk: &[(&str, &str)]| {
+        std::fs::write(first.join("etc/shadow"), shadow).unwrap();
+        let disk = Some(Disk::Kept(disk.clone()));
+        bed.boot_and_type(bed.pack(&first), append, disk, talk)
+    };
+    let talk = [
+        ("startup):", "wrong\n"),
+        ("incorrect", "rescue-me\n"),
+        (
+            "# ",
+            "/bin/busybox mount -t ext4 -o ro /dev/vda /sysroot && echo by $((40 + 2)) hands; exit\n",
+        ),
+    ];
+    let shown = boot(&format!("root:{HASH}:1::::::\n"), append, &talk);
+    for words in [
+        "from the initramfs to the root: mount",
+        "by 42 hands",
+        "the shell has ended; the root is tried again",
+    ] {
+        assert!(shown.contains(words), "{words:?} isn't in {shown}");
+    }
+    assert_eq!(
+        steps(&shown),
+        ["welcome Machine Ok(())", "serves"],
+        "{shown}"
+    );
+    // No hash, no shell; nor where the machine is to restart by itself.
+    for (shadow, append) in [
+        ("root:*:1::::::\n".to_owned(), append.to_owned()),
+        (
+            format!("root:{HASH}:1::::::\n"),
+            format!("{append} panic=1"),
+        ),
+    ] {
+        let shown = boot(&shadow, &append, &[]);
+        assert!(shown.contains("from the initramfs to the root"), "{shown}");
+        assert!(!shown.contains("a shell is on the console"), "{shown}");
+    }
 }
