@@ -20,6 +20,8 @@ use crate::node::TestNode;
 /// The longest that is waited before a kill, in microseconds: a cycle takes some tens of
 /// milliseconds.
 const LONGEST: u64 = 60_000;
+/// What a container has to end by itself.
+const GRACE: Duration = Duration::from_millis(20);
 /// Of so many cycles one meets the daemon's death.
 const DEATHS: u64 = 3;
 /// The cell that is there before all others.
@@ -167,7 +169,12 @@ async fn cycle(
         ..Default::default()
     };
     runtime.run_cell(made).await?;
-    let mut asked = request(&format!("{name}/main"), script("busybox sleep 1000"));
+    // PID 1 of a container takes no signal that it has no handler for: it is killed after this.
+    let spec = wire::ExecutableSpec {
+        stop_grace: Some(GRACE.try_into().unwrap()),
+        ..script("busybox sleep 1000")
+    };
+    let mut asked = request(&format!("{name}/main"), spec);
     asked.wait_for = wire::WaitFor::Started.into();
     runtime.run_executable(asked).await?;
     remove(&person, &name).await

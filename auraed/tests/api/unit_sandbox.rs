@@ -85,6 +85,65 @@ async fn a_program_sees_of_the_node_what_its_unit_says() {
     machine.node.stop();
 }
 
+/// Folders of the machine's, which go with this.
+struct Folders(String);
+
+impl Folders {
+    fn at(&self, end: &str) -> String {
+        format!("/var/lib/{}{end}", self.0)
+    }
+}
+
+impl Drop for Folders {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(self.at(""));
+        let _ = std::fs::remove_dir_all(self.at(""));
+        let _ = std::fs::remove_dir_all(format!("/var/lib/private/{}", self.0));
+    }
+}
+
+/// As systemd's own test 34 has it.
+#[tokio::test]
+async fn folders_of_a_unit_and_their_links_are_there_where_all_else_is_hidden() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    let administrator = machine.node.administrator().await;
+    let folders = Folders(format!("aurae-hidden-{}", std::process::id()));
+    let (name, path) = (&folders.0, folders.at(""));
+    let (first, second) = (folders.at("-x"), folders.at("-y"));
+    let write = format!("Type=oneshot\nStateDirectory={name}\nExecStart=touch {path}/test\n");
+    machine.service("writes.service", &write);
+    assert_eq!(start(&administrator, "writes").await.result, "done");
+    let commands = [
+        &format!("test -f {path}/test"),
+        &format!("test -f {first}/test"),
+        &format!("test -f {second}/test"),
+        "touch /var/lib/new",
+        "test -e /var/lib/dpkg",
+    ];
+    for (unit, user) in [("plain", "no"), ("dynamic", "yes")] {
+        let out = machine.at(unit).display().to_string();
+        let directives = format!(
+            "DynamicUser={user}\nStateDirectory={name}:{name}-x {name}:{name}-y\n\
+             TemporaryFileSystem=/var/lib:ro\nStandardOutput=append:{out}\n\
+             StandardError=null\n"
+        );
+        // A dynamic user has a /tmp of its own, without the file.
+        let text = lines(&commands, &directives).replace(" >> OUT", "");
+        machine.service(&format!("{unit}.service"), &text);
+        let done = start(&administrator, unit).await;
+        let seen = status(&administrator, unit).await;
+        assert_eq!(done.result, "done", "{seen:#?}");
+        let said = std::fs::read_to_string(out).unwrap();
+        let said: Vec<&str> = said.lines().collect();
+        assert_eq!(said, ["yes", "yes", "yes", "no", "no"], "{unit}");
+        // What its programs alone see is nothing of the machine's.
+        assert!(!Path::new(&first).is_symlink() && !Path::new(&second).exists());
+    }
+    machine.node.stop();
+}
+
 /// Debian's `exec-readonlypaths.service`.
 #[tokio::test]
 async fn read_only_paths_count_for_what_is_mounted_in_private_devices() {

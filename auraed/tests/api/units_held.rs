@@ -106,3 +106,84 @@ async fn a_unit_is_told_which_path_or_timer_has_started_it() {
     assert_eq!(machine.out(), [by_path.as_str(), "job.timer", ""]);
     machine.node.stop();
 }
+
+/// A service that sees what comes below an empty folder, can't write it, and has put a link in the
+/// way.
+fn sees(empty: &str, secret: &str, kept: &str) -> String {
+    format!(
+        "TemporaryFileSystem={empty}\nInaccessiblePaths={secret}\nExecStart=/bin/sh -c '\
+         ln -s {kept} {empty}/link; \
+         until cat {empty}/new/place/file; do sleep 0.05; done >> OUT; \
+         touch {empty}/new/place/other || echo refused >> OUT; \
+         until cat {empty}/one; do sleep 0.05; done >> OUT; sleep 1000'"
+    )
+}
+
+#[tokio::test]
+async fn a_place_of_the_machine_is_shown_to_a_unit_that_runs_and_by_no_link() {
+    let Some(bus) = Bus::start("bound") else {
+        return;
+    };
+    let Some(machine) = bus.node() else { return };
+    let person = machine.node.administrator().await;
+    for name in ["given", "empty", "kept", "secret"] {
+        std::fs::create_dir(machine.at(name)).unwrap();
+    }
+    std::fs::write(machine.at("given/file"), "given\n").unwrap();
+    let at = |name: &str| machine.at(name).display().to_string();
+    let empty = at("empty");
+    machine.service("shown.service", &sees(&empty, &at("secret"), &at("kept")));
+    machine.service("plain.service", "ExecStart=/bin/sleep 1000");
+    start(&person, "shown.service").await;
+    start(&person, "plain.service").await;
+    let bind = |unit: &str, target: &str, make: &str| {
+        let given = at("given");
+        let source = match target.ends_with("one") {
+            true => format!("{given}/file"),
+            false => given,
+        };
+        bus.call(&[
+            "BindMountUnit",
+            "sssbb",
+            unit,
+            &source,
+            target,
+            "true",
+            make,
+        ])
+    };
+    let place = format!("{empty}/new/place");
+    let missing = bind("shown.service", &place, "false").unwrap_err();
+    assert!(missing.contains("--mkdir"), "{missing}");
+    bind("shown.service", &place, "true").unwrap();
+    bind("shown.service", &format!("{empty}/one"), "true").unwrap();
+    soon("what it was shown", || {
+        (machine.out() == ["given", "refused", "given"]).then_some(())
+    });
+    for (unit, target, words) in [
+        ("shown.service", format!("{empty}/link/in"), "is no folder"),
+        (
+            "shown.service",
+            at("secret/in"),
+            "is not accessible to shown.service",
+        ),
+        ("shown.service", format!("{empty}/../kept"), "without `..`"),
+        ("plain.service", at("kept/in"), "has no mounts of its own"),
+        ("none.service", at("kept/in"), "none.service"),
+    ] {
+        let refused = bind(unit, &target, "true").unwrap_err();
+        assert!(refused.contains(words), "{target}: {refused}");
+    }
+    stop(&person, "shown.service").await;
+    let down = bind("shown.service", &place, "true").unwrap_err();
+    assert!(down.contains("has no main process"), "{down}");
+    // Of all this the machine itself has nothing.
+    for name in ["kept", "empty", "secret"] {
+        assert_eq!(
+            std::fs::read_dir(machine.at(name)).unwrap().count(),
+            0,
+            "{name}"
+        );
+    }
+    machine.node.stop();
+}

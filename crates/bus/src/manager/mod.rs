@@ -41,6 +41,7 @@ pub(crate) const METHODS: &[(&str, &str, &str)] = &[
     ("FreezeUnit", "s", ""),
     ("ThawUnit", "s", ""),
     ("CleanUnit", "sas", ""),
+    ("BindMountUnit", "sssbb", ""),
     ("StartTransientUnit", "ssa(sv)a(sa(sv))", "o"),
     ("GetUnitProcesses", "s", "a(sus)"),
     ("AttachProcessesToUnit", "ssau", ""),

@@ -7,7 +7,7 @@ use kernel::procfs::command_line;
 use model::error::Reason;
 use model::signal::Signal;
 use model::unit::{UnitStatus, Whom};
-use schedule::unit::View;
+use schedule::unit::{Bind, View};
 use units::glob::matches;
 use zbus::OwnedObjectPath;
 
@@ -94,6 +94,7 @@ impl Call<'_> {
             "FreezeUnit" => self.hold_named(true).await,
             "ThawUnit" => self.hold_named(false).await,
             "CleanUnit" => self.clean_named().await,
+            "BindMountUnit" => self.bind_named().await,
             "StartTransientUnit" => self.start_transient().await,
             _ => return None,
         })
@@ -341,6 +342,25 @@ impl Call<'_> {
         let permit = self.service.permit(self.caller, STOP, name).await?;
         let cleaned = self.service.units.clean(&permit, unit(name)?, what);
         cleaned.await?;
+        Ok(Body::default())
+    }
+
+    /// Shows a place of the machine to a unit that runs: who may run any unit may.
+    async fn bind_named(&self) -> Answer {
+        let (name, source, target, read_only, make): (String, String, String, bool, bool) =
+            self.arguments()?;
+        let permit = self.service.permit(self.caller, TRANSIENT, &name).await?;
+        let target = match target.is_empty() {
+            true => source.clone(),
+            false => target,
+        };
+        let bind = Bind {
+            source: source.into(),
+            target: target.into(),
+            read_only,
+            make,
+        };
+        self.service.units.bind(&permit, unit(&name)?, bind).await?;
         Ok(Body::default())
     }
 

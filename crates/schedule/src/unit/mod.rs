@@ -57,6 +57,7 @@ pub use past::Past;
 pub use printed::Printed;
 pub use rows::ROWS;
 pub use runs::UNIT;
+pub use sandbox::late::Bind;
 pub use table::Folders;
 pub use transient::Transient;
 pub use units::load::SYSTEM;

@@ -7,6 +7,7 @@ use crate::files::normal;
 use crate::finding::shown;
 use crate::name::{UnitName, UnitType};
 use crate::specifier::{Context, expand};
+use crate::syntax::escape::unescaped;
 use crate::syntax::words::{Escapes, Word, split};
 
 /// A list has at most so many members.
@@ -119,7 +120,7 @@ pub(super) fn strip(text: &str, mark: char) -> (bool, &str) {
 /// `SOURCE[:TARGET[:OPTIONS]]`; a colon within a path has a backslash before it.
 pub(super) fn bind(text: &str) -> Result<Bind, String> {
     let (optional, rest) = strip(text, '-');
-    let parts = colons(rest);
+    let parts = colons(rest, String::from);
     let mut parts = parts.iter();
     let source = path(parts.next().map_or("", String::as_str))?;
     let target = match parts.next() {
@@ -153,11 +154,21 @@ pub(super) fn temporary(text: &str) -> Result<Bind, String> {
     })
 }
 
-/// A folder below one of the system's, and a link to it.
+/// A folder below one of the system's, and a link to it; a colon within one has a backslash before
+/// it.
 pub(super) fn folder(text: &str) -> Result<Bind, String> {
-    let (source, target) = text.split_once(':').unwrap_or((text, ""));
+    let parts: Vec<String> = colons(text, |c| format!("\\{c}"))
+        .into_iter()
+        .map(decoded)
+        .collect();
+    let (source, target) = match parts.as_slice() {
+        [source] => (source.as_str(), ""),
+        [source, target] => (source.as_str(), target.as_str()),
+        _ => return Err(format!("{} is no folder and a link", shown(text))),
+    };
     for part in [source, target] {
-        let bad = part.starts_with('/') || part.split('/').any(|it| it == "..");
+        let bad =
+            part.starts_with('/') || part.contains('\0') || part.split('/').any(|it| it == "..");
         if bad || part.split('/').next() == Some("private") {
             return Err(format!(
                 "{} is no relative path without `..` that doesn't begin with `private`",
@@ -177,7 +188,8 @@ pub(super) fn folder(text: &str) -> Result<Bind, String> {
     })
 }
 
-fn colons(text: &str) -> Vec<String> {
+/// The parts between colons. What a backslash is before is a colon, or what `other` says.
+fn colons(text: &str, other: impl Fn(char) -> String) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
@@ -186,14 +198,26 @@ fn colons(text: &str) -> Vec<String> {
                 parts.push(String::new());
                 continue;
             }
-            '\\' => chars.next().unwrap_or('\\'),
-            other => other,
+            '\\' => match chars.next() {
+                None => "\\".to_owned(),
+                Some(':') => ":".to_owned(),
+                Some(c) => other(c),
+            },
+            c => c.to_string(),
         };
         if let Some(last) = parts.last_mut() {
-            last.push(kept);
+            last.push_str(&kept);
         }
     }
     parts
+}
+
+/// With its escapes decoded; where one isn't known, as it is written.
+fn decoded(part: String) -> String {
+    match unescaped(&part) {
+        Some(bytes) => String::from_utf8(bytes).unwrap_or(part),
+        None => part,
+    }
 }
 
 /// `NAME=value`.

@@ -68,7 +68,7 @@ pub(super) fn words(task: Task<'_>, text: &str) -> Parsed {
         }
         Kind::Binds => binds(Escapes::Keep, bind),
         Kind::Temporary => binds(decode, temporary),
-        Kind::Folders => binds(decode, folder),
+        Kind::Folders => binds(Escapes::Keep, folder),
         Kind::Variables => {
             let old = old!(task, Variables);
             collect(text, decode, context, old, Value::Variables, variable)

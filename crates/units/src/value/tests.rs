@@ -86,6 +86,29 @@ fn single_values() {
 }
 
 #[test]
+fn folders_and_their_links_have_a_colon_between_and_escapes_within() {
+    check(&[
+        (
+            &["RuntimeDirectory=a b/c:d ../e"],
+            "Binds([Bind { source: \"a\", target: \"\", optional: false, options: \"\" }, \
+             Bind { source: \"b/c\", target: \"d\", optional: false, options: \"\" }])",
+            1,
+        ),
+        (
+            &[r"StateDirectory=a:b\:c d\:e f:g:h"],
+            "Binds([Bind { source: \"a\", target: \"b:c\", optional: false, options: \"\" }, \
+             Bind { source: \"d:e\", target: \"\", optional: false, options: \"\" }])",
+            1,
+        ),
+        (
+            &[r"CacheDirectory=a\x20b:c\q"],
+            "Binds([Bind { source: \"a b\", target: \"c\\\\q\", optional: false, options: \"\" }])",
+            0,
+        ),
+    ]);
+}
+
+#[test]
 fn lists_add_up_and_an_empty_line_begins_anew() {
     // systemd.syntax(7), and the pages of the directives.
     check(&[
@@ -106,12 +129,6 @@ fn lists_add_up_and_an_empty_line_begins_anew() {
             &["EnvironmentFile=-/etc/default/%p"],
             "Paths([MarkedPath { path: \"/etc/default/a\", optional: true, in_root: false }])",
             0,
-        ),
-        (
-            &["RuntimeDirectory=a b/c:d ../e"],
-            "Binds([Bind { source: \"a\", target: \"\", optional: false, options: \"\" }, \
-             Bind { source: \"b/c\", target: \"d\", optional: false, options: \"\" }])",
-            1,
         ),
         (
             &["BindPaths=/a:/b:norbind"],

@@ -168,16 +168,40 @@ impl<'a> Builder<'a> {
                 },
             };
             let target = Path::new("/").join(target);
-            let makes = !places::shows_the_same(&entry.kind) && entry.kind != Kind::Inaccessible;
-            let path = match follow::open(&target, OpenFlags::PATH) {
-                Ok(there) => self.names.of(&there),
+            let makes = makes_its_place(&entry.kind);
+            let path = match self.new_above(entry).filter(|_| makes) {
+                Some((above, rest)) => self.place(&above).map(|path| path.join(rest)),
+                None => self.place(&target),
+            };
+            let path = match path {
                 Err(error) if error.is_not_found() && makes => self.to_be(&target),
                 Err(error) if error.is_not_found() && entry.optional => continue,
-                Err(error) => Err(error),
+                path => path,
             };
             found.push((path.map_err(|error| of(entry, &error))?, number));
         }
         Ok(found)
+    }
+
+    /// The place of what is there, without links.
+    fn place(&self, target: &Path) -> Result<PathBuf> {
+        let there = follow::open(target, OpenFlags::PATH)?;
+        self.names.of(&there)
+    }
+
+    /// The empty file system that is to be above an entry's place, and the way on from there: no
+    /// link of the node's leads out of it, since it is empty.
+    fn new_above(&self, entry: &Entry) -> Option<(PathBuf, PathBuf)> {
+        let target = path_of(&entry.target);
+        let new = self
+            .entries
+            .iter()
+            .filter(|it| matches!(it.kind, Kind::Temporary { .. }) && it.in_root == entry.in_root);
+        let above = new.map(|it| path_of(&it.target));
+        let above = above.filter(|it| *it != target && target.starts_with(it));
+        let top = above.min_by_key(|it| it.components().count())?;
+        let rest = target.strip_prefix(top).ok()?;
+        Some((Path::new("/").join(top), rest.to_owned()))
     }
 
     /// Where something is going to be that isn't there: the nearest folder, without links, and the
@@ -272,6 +296,11 @@ impl<'a> Builder<'a> {
         }
         Ok(Some(new))
     }
+}
+
+/// Whether something is mounted there that doesn't come from the place itself.
+fn makes_its_place(kind: &Kind) -> bool {
+    !places::shows_the_same(kind) && *kind != Kind::Inaccessible
 }
 
 /// With all that is mounted below.

@@ -9,6 +9,7 @@
 mod actions;
 mod acts;
 mod automounts;
+mod bind;
 mod clock;
 mod connections;
 mod devices;

@@ -16,6 +16,7 @@ use super::signals::Asked;
 use crate::unit::live::Machine;
 use crate::unit::news::News;
 use crate::unit::path;
+use crate::unit::sandbox::late::Bind;
 use crate::unit::scope;
 use crate::unit::socket::state as socket;
 use crate::unit::steps::service;
@@ -37,6 +38,8 @@ pub(crate) enum Order {
     Hold(UnitName, bool, Reply<()>),
     /// Remove folders of these kinds of a unit that is down.
     Clean(UnitName, Vec<String>, Reply<()>),
+    /// Show a place of the node to a unit that runs.
+    Bind(UnitName, Bind, Reply<()>),
     /// Forget failures, of these units or of all.
     ResetFailed(Vec<UnitName>, Reply<()>),
     /// Links of units; `true`: until the next reboot.
@@ -96,6 +99,7 @@ impl Manager {
                 self.load(vec![unit.clone()]).await;
                 self.clean(&unit, what, reply);
             }
+            Order::Bind(unit, bind, reply) => self.bind(&unit, bind, reply),
             Order::ResetFailed(units, reply) => {
                 let _ = reply.send(self.reset(units));
             }

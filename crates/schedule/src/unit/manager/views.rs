@@ -5,7 +5,6 @@ use kernel::cgroup::find;
 use model::error::{Error, Reason};
 use model::name::Tenant;
 use model::unit::{JobMode, Verb};
-use tokio::sync::oneshot;
 use units::depend::SHOWN;
 use units::job::engine::{Ending, Progress};
 use units::name::{UnitName, UnitType};
@@ -55,7 +54,9 @@ impl Manager {
             Order::Abandon(unit, reply) => {
                 let _ = reply.send(self.abandon(&unit));
             }
-            Order::OfProcess(pid, reply) => self.of_process(pid, reply),
+            Order::OfProcess(pid, reply) => {
+                let _ = reply.send(Ok(self.unit_of_process(pid)));
+            }
             // The others are answered before.
             _ => {}
         }
@@ -166,22 +167,19 @@ impl Manager {
         Ok(())
     }
 
-    fn of_process(&self, pid: i32, reply: oneshot::Sender<Result<Option<UnitName>, Error>>) {
-        let found = (|| {
-            let folder = find::path_of_process(pid).ok()?;
-            if let Some(scope) = self.scope_of_group(&folder) {
-                return Some(scope);
-            }
-            let group = find::group_of_process(pid).ok()?;
-            let object = self.runs.runtime.object_of_group(group.as_ref())?;
-            let meta = object.meta();
-            let system = meta.tenant == Tenant::system();
-            let in_cell = meta.path.labels().first().map(|it| it.as_str()) == Some(runs::CELL);
-            let label = meta.labels.get(UNIT).filter(|_| system && in_cell)?;
-            let mut live = self.known.live.keys();
-            live.find(|unit| crate::unit::name::label(unit).is_ok_and(|it| it.as_str() == label))
-                .cloned()
-        })();
-        let _ = reply.send(Ok(found));
+    pub(super) fn unit_of_process(&self, pid: i32) -> Option<UnitName> {
+        let folder = find::path_of_process(pid).ok()?;
+        if let Some(scope) = self.scope_of_group(&folder) {
+            return Some(scope);
+        }
+        let group = find::group_of_process(pid).ok()?;
+        let object = self.runs.runtime.object_of_group(group.as_ref())?;
+        let meta = object.meta();
+        let system = meta.tenant == Tenant::system();
+        let in_cell = meta.path.labels().first().map(|it| it.as_str()) == Some(runs::CELL);
+        let label = meta.labels.get(UNIT).filter(|_| system && in_cell)?;
+        let mut live = self.known.live.keys();
+        live.find(|unit| crate::unit::name::label(unit).is_ok_and(|it| it.as_str() == label))
+            .cloned()
     }
 }

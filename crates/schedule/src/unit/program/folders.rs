@@ -87,6 +87,17 @@ pub(super) fn make(
             });
         }
         for folder in folders.iter().filter(|it| !it.target.is_empty()) {
+            let target = format!("{base}/{}", folder.target);
+            // A link that the unit's programs couldn't see is none: the folder itself is there.
+            if is_hidden(settings, &target) && !is_within(&folder.target, &folders) {
+                let source = wanted.place(&folder.source).display().to_string();
+                made.push(Folder {
+                    source,
+                    target,
+                    field,
+                });
+                continue;
+            }
             let link = wanted.link(folder, &folders);
             link.map_err(failed(folder))?;
         }
@@ -105,6 +116,19 @@ fn is_private(settings: &Settings, field: &str) -> bool {
             "RuntimeDirectory" => keeps_folders(settings, true),
             _ => true,
         }
+}
+
+/// Whether the unit's programs have an empty file system above that place.
+fn is_hidden(settings: &Settings, path: &str) -> bool {
+    let Some(Value::Binds(new)) = settings.get("TemporaryFileSystem") else {
+        return false;
+    };
+    new.iter().any(|it| Path::new(path).starts_with(&it.target))
+}
+
+/// Whether a relative path leads into a folder of the unit.
+fn is_within(path: &str, all: &[Bind]) -> bool {
+    all.iter().any(|it| is_above(&it.source, path))
 }
 
 /// Whether a relative path leads into another one's folder.
@@ -129,6 +153,14 @@ struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
+    /// Where the folder of that name is.
+    fn place(&self, name: &str) -> PathBuf {
+        match self.private {
+            true => self.base.join(PRIVATE).join(name),
+            false => self.base.join(name),
+        }
+    }
+
     /// Makes one; where it is. `above`: another folder of the unit has it in it, and the link.
     fn make(&self, name: &str, above: bool) -> io::Result<String> {
         let (plain, private) = (self.base.join(name), self.base.join(PRIVATE).join(name));
@@ -161,8 +193,7 @@ impl Wanted<'_> {
     /// The link behind the colon of `StateDirectory=NAME:LINK`.
     fn link(&self, bind: &Bind, all: &[Bind]) -> io::Result<()> {
         // A link within a folder of the unit is where that folder is.
-        let within = all.iter().any(|it| is_above(&it.source, &bind.target));
-        let base = match self.private && within {
+        let base = match self.private && is_within(&bind.target, all) {
             true => self.base.join(PRIVATE),
             false => self.base.to_owned(),
         };
@@ -245,7 +276,7 @@ const WAY: OFlags = OFlags::DIRECTORY
     .union(OFlags::NOFOLLOW);
 
 /// Opens a folder step by step; with `make`, makes what isn't there of it.
-fn opened(path: &Path, make: bool) -> io::Result<OwnedFd> {
+pub(crate) fn opened(path: &Path, make: bool) -> io::Result<OwnedFd> {
     let mut here = openat(CWD, "/", WAY, Mode::empty())?;
     for part in path.components().skip(1) {
         let std::path::Component::Normal(name) = part else {

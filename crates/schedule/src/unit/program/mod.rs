@@ -34,7 +34,7 @@ mod streams;
 mod terminal;
 
 pub(crate) use clear::{clean, clear, clear_pid_file, kinds as kinds_of_folders};
-pub(crate) use folders::{keeps_folders, owner_of_private};
+pub(crate) use folders::{keeps_folders, opened, owner_of_private};
 pub(crate) use group::resources;
 pub(crate) use scheduling::is_native;
 pub(crate) use streams::is_known as is_known_stream;

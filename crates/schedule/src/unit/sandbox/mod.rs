@@ -6,6 +6,7 @@
 mod devices;
 mod filters;
 mod groups;
+pub(crate) mod late;
 mod mounts;
 pub(crate) mod shared;
 mod wants;

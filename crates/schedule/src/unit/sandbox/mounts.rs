@@ -283,8 +283,12 @@ impl Plan<'_> {
                     options: options_of("mode=0755"),
                     attributes: NO_SUID | NO_DEV | NO_EXEC,
                 };
+                let link_is_hidden = self.is_hidden(&folder.target);
                 self.add(folder.field, &private, false, kind);
                 self.bind(folder.field, &folder.source, &folder.source);
+                if link_is_hidden {
+                    self.bind(folder.field, &folder.target, &folder.source);
+                }
             } else if moved || self.is_hidden(&folder.target) {
                 self.bind(folder.field, &folder.target, &folder.source);
             } else {
