@@ -3,10 +3,12 @@
 
 use std::path::Path;
 use std::process::{Command, ExitCode, ExitStatus};
+use std::time::Duration;
 use std::{fs, io};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
+use rustix::process::{Pid, Signal, kill_process};
 use testkit::exec;
 
 use crate::{build, editors};
@@ -48,6 +50,11 @@ impl Test {
     }
 }
 
+/// Twice what the tests take on two slow cores, once they are built.
+const LIMIT: Duration = Duration::from_secs(40 * 60);
+/// What is given to those behind one that hangs, each time.
+const NEXT: Duration = Duration::from_secs(5 * 60);
+
 /// What `testkit::how_much` asks for.
 pub(crate) const SOAK: &str = "AURAE_SOAK";
 
@@ -83,11 +90,41 @@ fn everything() -> Result<ExitCode> {
         told.display()
     );
     println!("test: every crate's own (unit, property, host)");
-    let passed = exec::run(&mut tests).and_then(|()| editors::test(&binaries));
+    let passed = run_to_an_end(&mut tests).and_then(|()| editors::test(&binaries));
     println!("test: stories on booted nodes");
     let status = stories.wait()?;
     io::copy(&mut fs::File::open(&told)?, &mut io::stdout())?;
     passed.map(|()| exit(status))
+}
+
+/// Runs tests; one that hangs is a failure that leaves the others, and the stories, their say.
+fn run_to_an_end(tests: &mut Command) -> Result<()> {
+    let mut cargo = tests.spawn().context("cargo")?;
+    let mut limit = LIMIT;
+    loop {
+        if let Some(status) = exec::wait(&mut cargo, limit)? {
+            ensure!(status.success(), "cargo test: {status}");
+            return Ok(());
+        }
+        println!(
+            "test: no end after {} minutes: what `has been running` and isn't in a list of \
+             failures hangs; its binary is ended",
+            LIMIT.as_secs() / 60
+        );
+        end_children(cargo.id())?;
+        limit = NEXT;
+    }
+}
+
+/// Kills what a process has started and not waited for.
+fn end_children(pid: u32) -> Result<()> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
+    let children = children.split_ascii_whitespace();
+    for pid in children.filter_map(|it| Pid::from_raw(it.parse().ok()?)) {
+        // It may have ended by itself.
+        let _ = kill_process(pid, Signal::KILL);
+    }
+    Ok(())
 }
 
 /// The tests that cargo runs.

@@ -3,6 +3,7 @@
 //! `kill -9` of the daemon; what can't be honoured is refused by name. The units are in folders of
 //! the test's own; their programs are the machine's shell.
 
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -757,4 +758,43 @@ async fn a_node_that_runs_no_units_says_so() {
     let error = from_status(&refused.unwrap_err());
     assert_eq!(error.reason, Some(Reason::Unsupported), "{error}");
     node.stop();
+}
+
+/// As systemd, which unloads what is inactive and in no loaded unit's files.
+#[tokio::test]
+async fn what_is_down_starts_by_its_files_as_they_are_and_what_runs_goes_on_as_it_was() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    let ann = machine.node.administrator().await;
+    let says = |word: &str| format!("Type=oneshot\nExecStart=/bin/sh -c 'echo {word} >> OUT'");
+    machine.service("idle.service", &says("first"));
+    machine.service("named.service", &says("named"));
+    machine.unit(
+        "runs.service",
+        "[Unit]\nWants=named.service\n[Service]\nExecStart=/bin/sleep 1000\nExecStop=/bin/sh -c \
+         'echo stopped >> OUT'\n",
+    );
+    start(&ann, "idle").await;
+    start(&ann, "runs").await;
+    written(&machine, &["first", "named"]).await;
+    machine.service("idle.service", &says("second"));
+    machine.service("named.service", &says("never"));
+    machine.service("runs.service", "ExecStart=/bin/sleep 1000\n");
+    symlink("idle.service", machine.at("lib/alias.service")).unwrap();
+    start(&ann, "idle").await;
+    start(&ann, "alias").await;
+    assert_eq!(
+        get(&ann, "alias").await.status.unwrap().name,
+        "idle.service"
+    );
+    // What runs wants it, and holds on to what was read.
+    start(&ann, "named").await;
+    stop(&ann, "runs").await;
+    let lines = ["first", "named", "second", "second", "named", "stopped"];
+    written(&machine, &lines).await;
+    // Nothing does any more.
+    start(&ann, "named").await;
+    assert_eq!(machine.out().last().unwrap(), "never");
+    machine.node.stop();
 }

@@ -117,7 +117,9 @@ impl Catalog {
                     return Some(Source::Masked(path));
                 }
                 let last = base(&leads_to);
-                if last == name.as_str() {
+                // Of a file elsewhere the link's name counts, and no other (systemctl(1), `link`).
+                let is_linked = !self.is_in_a_folder(&leads_to);
+                if is_linked || last == name.as_str() {
                     return Some(file(files, path));
                 }
                 match UnitName::parse(last).and_then(|target| alias_of(name, target)) {
@@ -129,6 +131,12 @@ impl Catalog {
                 }
             }
         }
+    }
+
+    /// Whether a path is one of a unit that the folders have.
+    fn is_in_a_folder(&self, path: &str) -> bool {
+        let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        self.folders.iter().any(|it| it == folder)
     }
 
     fn warn(&mut self, path: String, message: String) {

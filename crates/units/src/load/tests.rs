@@ -38,6 +38,9 @@ fn links_are_aliases_masks_or_the_unit_itself() {
         .file("/etc/systemd/system/empty.service", "")
         .link("/etc/systemd/system/mine.service", "/srv/mine.service")
         .file("/srv/mine.service", "[Unit]\n")
+        .link("/etc/systemd/system/linked.service", "/srv/mine@.scope")
+        .link("/etc/systemd/system/again.service", "linked.service")
+        .file("/srv/mine@.scope", "[Unit]\n")
         .link(
             "/etc/systemd/system/wrong.service",
             "/lib/systemd/system/ssh.socket",
@@ -55,6 +58,13 @@ fn links_are_aliases_masks_or_the_unit_itself() {
         mine.fragment.as_deref(),
         Some("/etc/systemd/system/mine.service")
     );
+    // Of a file elsewhere no name counts but the link's, which may have others.
+    let linked = catalog.locate(&unit("again.service")).unwrap();
+    assert_eq!(
+        linked.names,
+        ["again.service", "linked.service"].map(unit).into()
+    );
+    assert_eq!(catalog.locate(&unit("mine@.scope")), None);
     assert_eq!(catalog.locate(&unit("wrong.service")), None);
     assert!(
         catalog

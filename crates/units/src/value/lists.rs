@@ -157,15 +157,12 @@ pub(super) fn temporary(text: &str) -> Result<Bind, String> {
 /// A folder below one of the system's, and a link to it; a colon within one has a backslash before
 /// it.
 pub(super) fn folder(text: &str) -> Result<Bind, String> {
-    let parts: Vec<String> = colons(text, |c| format!("\\{c}"))
-        .into_iter()
-        .map(decoded)
-        .collect();
-    let (source, target) = match parts.as_slice() {
-        [source] => (source.as_str(), ""),
-        [source, target] => (source.as_str(), target.as_str()),
-        _ => return Err(format!("{} is no folder and a link", shown(text))),
-    };
+    let parts = colons(text, |c| format!("\\{c}")).into_iter();
+    // systemd takes several colons for one, and nothing of what is behind the link.
+    let mut parts = parts.map(decoded).filter(|it| !it.is_empty());
+    let (source, target) = (parts.next(), parts.next());
+    let (source, target) = (source.unwrap_or_default(), target.unwrap_or_default());
+    let (source, target) = (source.as_str(), target.as_str());
     for part in [source, target] {
         let bad =
             part.starts_with('/') || part.contains('\0') || part.split('/').any(|it| it == "..");

@@ -95,10 +95,11 @@ fn folders_and_their_links_have_a_colon_between_and_escapes_within() {
             1,
         ),
         (
-            &[r"StateDirectory=a:b\:c d\:e f:g:h"],
+            &[r"StateDirectory=a:b\:c d\:e f::g:h"],
             "Binds([Bind { source: \"a\", target: \"b:c\", optional: false, options: \"\" }, \
-             Bind { source: \"d:e\", target: \"\", optional: false, options: \"\" }])",
-            1,
+             Bind { source: \"d:e\", target: \"\", optional: false, options: \"\" }, \
+             Bind { source: \"f\", target: \"g\", optional: false, options: \"\" }])",
+            0,
         ),
         (
             &[r"CacheDirectory=a\x20b:c\q"],

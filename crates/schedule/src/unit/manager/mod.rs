@@ -51,16 +51,16 @@ use store::Store;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use units::condition::Verdict;
+use units::job::Activity;
 use units::job::engine::{Ending, Engine};
 use units::name::UnitName;
 
 use super::bus::{self, Bus};
 use super::device::Device;
-use super::disk::Disk;
 use super::dynamic::Pool;
 use super::generate::Generators;
 use super::kept::DescriptorStore;
-use super::live::Known;
+use super::live::{Known, Live};
 use super::news::{Feed, News};
 use super::notify;
 use super::runs::{Places, Run, Runs};
@@ -393,7 +393,7 @@ impl Manager {
     /// Lets what waits for a time go on.
     fn tick(&mut self) {
         let now = self.now();
-        let due = |live: &super::live::Live| {
+        let due = |live: &Live| {
             live.wake().is_some_and(|at| at <= now.boot)
                 || live.wake_real().is_some_and(|at| at <= now.real)
         };
@@ -432,13 +432,33 @@ impl Manager {
         }
     }
 
-    /// Units that others name and that had no file have one now, where one has come.
-    pub(super) async fn load_missing(&mut self) {
-        let listed = self.known.table.listed();
-        let looked = tokio::task::spawn_blocking(move || listed.is_current(&Disk)).await;
-        if !looked.unwrap_or(true) {
-            self.read_files(Table::look_for_missing).await;
+    /// The same of one that a caller asks for, by its files as they are now where nothing that is
+    /// up, has failed or has a job holds on to what was read earlier. Units that others name and
+    /// that had no file have one then, where one has come.
+    async fn load_for_caller(&mut self, unit: &UnitName) {
+        let wanted = vec![unit.clone()];
+        let read = self.known.table.as_read(unit);
+        let looked = tokio::task::spawn_blocking(move || read.may_have_changed()).await;
+        if !looked.unwrap_or(false) {
+            return self.load(wanted).await;
         }
+        let needed = self.needed();
+        self.read_files(move |table| table.load_anew(&wanted, needed))
+            .await;
+        // Some are loaded no more.
+        self.feed.moved = true;
+    }
+
+    /// Units that what was read of them is held for.
+    fn needed(&self) -> Vec<UnitName> {
+        let lives = |(unit, live): &(&UnitName, &Live)| {
+            live.activity() != Activity::Inactive || self.engine.job(unit).is_some()
+        };
+        let living = self.known.live.iter().filter(lives);
+        let living = living.map(|(unit, _)| unit.clone());
+        let jobs = self.engine.jobs().map(|(unit, _)| unit.clone());
+        let begun = self.effects.iter().map(|it| it.unit.clone());
+        living.chain(jobs).chain(begun).collect()
     }
 
     async fn read_files(

@@ -73,8 +73,7 @@ impl Manager {
     pub(super) async fn ordered(&mut self, order: Order) {
         match order {
             Order::Job(unit, verb, mode, reply) => {
-                self.load(vec![unit.clone()]).await;
-                self.load_missing().await;
+                self.load_for_caller(&unit).await;
                 self.forget_trigger(&unit);
                 let _ = reply.send(self.asked(&unit, verb, mode));
             }
@@ -82,7 +81,7 @@ impl Manager {
                 let _ = reply.send(Ok(self.list(files).await));
             }
             Order::Get(unit, reply) => {
-                self.load(vec![unit.clone()]).await;
+                self.load_for_caller(&unit).await;
                 let detail = self.detail(&unit).await;
                 let _ = reply.send(detail);
             }
@@ -96,7 +95,7 @@ impl Manager {
             }
             Order::Hold(unit, frozen, reply) => self.hold(&unit, frozen, reply),
             Order::Clean(unit, what, reply) => {
-                self.load(vec![unit.clone()]).await;
+                self.load_for_caller(&unit).await;
                 self.clean(&unit, what, reply);
             }
             Order::Bind(unit, bind, reply) => self.bind(&unit, bind, reply),

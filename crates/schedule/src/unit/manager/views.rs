@@ -37,7 +37,7 @@ impl Manager {
         match order {
             Order::View(unit, load, reply) => {
                 if load {
-                    self.load(vec![unit.clone()]).await;
+                    self.load_for_caller(&unit).await;
                 }
                 let _ = reply.send(self.view(&unit));
             }

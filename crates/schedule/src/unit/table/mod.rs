@@ -58,6 +58,19 @@ pub(crate) struct Loaded {
     inputs: Arc<Inputs>,
 }
 
+/// See [`Table::as_read`].
+pub(crate) struct AsRead {
+    catalog: Arc<Catalog>,
+    inputs: Option<Arc<Inputs>>,
+}
+
+impl AsRead {
+    /// Whether the files may say something else by now. Blocks.
+    pub(crate) fn may_have_changed(&self) -> bool {
+        !self.catalog.is_current(&Disk) || !self.inputs.as_ref().is_none_or(|it| it.hold())
+    }
+}
+
 impl Loaded {
     /// Whether it can be started.
     pub(crate) fn load(&self) -> Load {
@@ -127,16 +140,49 @@ impl Table {
         self.load_as(wanted, None)
     }
 
-    /// The folders, as they were when they were listed last.
-    pub(crate) fn listed(&self) -> Arc<Catalog> {
-        self.catalog.clone()
+    /// What was read of a unit, to be compared with the files.
+    pub(crate) fn as_read(&self, unit: &UnitName) -> AsRead {
+        let id = self.names.get(unit).unwrap_or(unit);
+        AsRead {
+            catalog: self.catalog.clone(),
+            inputs: self.units.get(id).map(|it| it.inputs.clone()),
+        }
     }
 
-    /// Lists the folders again, and loads what was asked for in vain before; those that are new.
-    pub(crate) fn look_for_missing(&mut self) -> Vec<UnitName> {
+    /// Loads units by their files as they are now. Units that neither these need nor those in
+    /// `needed` are forgotten, as systemd unloads what is inactive and in no loaded unit's files:
+    /// who asks for one of them later gets it by its files as they are then.
+    pub(crate) fn load_anew(
+        &mut self,
+        wanted: &[UnitName],
+        needed: Vec<UnitName>,
+    ) -> Vec<UnitName> {
+        let old = self.clone();
+        let kept = self.reached(needed);
+        let loaded: Vec<UnitName> = self.units.keys().cloned().collect();
+        for idle in loaded.iter().filter(|it| !kept.contains(it)) {
+            self.forget(idle);
+        }
         self.catalog = Arc::new(catalog(&self.folders));
-        let missing: Vec<UnitName> = std::mem::take(&mut self.missing).into_iter().collect();
-        self.load_as(&missing, None)
+        let missing = std::mem::take(&mut self.missing);
+        let wanted: Vec<UnitName> = missing.into_iter().chain(wanted.iter().cloned()).collect();
+        self.load_as(&wanted, Some(&old))
+    }
+
+    /// These units, and all that their files name.
+    fn reached(&self, from: Vec<UnitName>) -> BTreeSet<UnitName> {
+        let (mut found, mut todo) = (BTreeSet::new(), from);
+        while let Some(name) = todo.pop() {
+            let Some(loaded) = self.find(&name) else {
+                continue;
+            };
+            if found.insert(loaded.unit.id.clone()) {
+                let edges = loaded.own.edges.iter();
+                todo.extend(edges.flat_map(|Edge { from, to, .. }| [from.clone(), to.clone()]));
+                todo.extend(loaded.own.mounts.iter().cloned());
+            }
+        }
+        found
     }
 
     /// Reads the folders anew and loads units; of those that an earlier table has what hasn't

@@ -35,6 +35,18 @@ pub(super) struct Inputs {
     others: BTreeMap<UnitName, bool>,
 }
 
+impl Inputs {
+    /// Whether the files are as they were.
+    pub(super) fn hold(&self) -> bool {
+        self.files
+            .iter()
+            .all(|(path, was)| match (was, Disk.stamp(path)) {
+                (Some(was), Some(now)) => was.holds(&now),
+                _ => false,
+            })
+    }
+}
+
 /// See the module.
 pub(super) struct Reader<'a> {
     catalog: &'a Catalog,
@@ -171,17 +183,9 @@ impl<'a> Reader<'a> {
             && unit.wants == outline.wants
             && unit.requires == outline.requires
             && unit.upholds == outline.upholds;
-        let Inputs {
-            files,
-            facts,
-            others,
-        } = &*old.inputs;
-        let holds = |(path, was): &(String, Option<Stamp>)| match (was, Disk.stamp(path)) {
-            (Some(was), Some(now)) => was.holds(&now),
-            _ => false,
-        };
+        let Inputs { facts, others, .. } = &*old.inputs;
         let same = same
-            && files.iter().all(holds)
+            && old.inputs.hold()
             && facts
                 .iter()
                 .all(|(fact, was)| self.facts.fact(*fact) == *was)

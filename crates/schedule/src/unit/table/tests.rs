@@ -172,3 +172,60 @@ fn what_has_changed_is_read_again() {
     assert_eq!(findings(&table), 0);
     std::fs::remove_dir_all(folder).unwrap();
 }
+
+/// What is up holds on to what was read of it and of all that it names; the rest is read by its
+/// files as they are when a caller asks for it.
+#[test]
+fn what_nothing_needs_is_read_again_when_it_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().display().to_string();
+    let write = |name: &str, text: &str| {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    };
+    let of = |name: &str| UnitName::parse(name).unwrap();
+    let service = |program: &str| format!("[Service]\nExecStart=/bin/{program}\n");
+    write(
+        "up.service",
+        &format!("[Unit]\nWants=named.service\n{}", service("up")),
+    );
+    for name in ["named", "idle", "other"] {
+        write(&format!("{name}.service"), &service("first"));
+    }
+    let mut table = Table::read(Arc::new(Folders {
+        paths: vec![path.clone()],
+        persistent: path.clone(),
+        runtime: path,
+    }));
+    let all = [
+        "up.service",
+        "named.service",
+        "idle.service",
+        "other.service",
+    ]
+    .map(of);
+    table.load(&all);
+    for name in ["up", "named", "idle", "other"] {
+        write(&format!("{name}.service"), &service("second"));
+    }
+    let alias = folder.path().join("alias.service");
+    std::os::unix::fs::symlink("idle.service", alias).unwrap();
+    let [up, named, idle, other] = &all;
+    assert!(table.as_read(idle).may_have_changed());
+    let new = table.load_anew(std::slice::from_ref(idle), vec![up.clone()]);
+    assert_eq!(new, std::slice::from_ref(idle));
+    let program = |table: &Table, unit: &UnitName| {
+        let commands = table
+            .find(unit)?
+            .unit
+            .settings
+            .commands("ExecStart")
+            .to_vec();
+        Some(format!("{commands:?}").contains("second"))
+    };
+    assert_eq!(program(&table, idle), Some(true));
+    assert_eq!(program(&table, &of("alias.service")), Some(true));
+    for kept in [up, named] {
+        assert_eq!(program(&table, kept), Some(false), "{kept}");
+    }
+    assert_eq!(program(&table, other), None);
+}
