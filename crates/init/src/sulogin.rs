@@ -7,6 +7,7 @@
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use kernel::clone::{self, Cloned};
 use kernel::signal::{self, SignalSet};
@@ -25,6 +26,8 @@ const PROGRAMS: [&str; 4] = [
 ];
 /// The exit status where it can't be executed, as a shell has it.
 const NOT_EXECUTED: u8 = 127;
+/// One that ends sooner has asked no user: its console can't be read.
+pub(crate) const ASKED: Duration = Duration::from_secs(1);
 
 /// The program, where the root has one.
 pub(crate) fn program() -> Option<&'static str> {
@@ -40,17 +43,22 @@ pub(crate) fn start() -> Result<i32> {
     }
 }
 
-/// The same, and waits for its end. `false`: there is none, so no user was asked.
-pub(crate) fn run(console: &Console) -> bool {
+/// The same, and waits for its end. How long it was there; `None`: there is none.
+pub(crate) fn run(console: &Console) -> Option<Duration> {
     if program().is_none() {
         console.say("no shell: there is no sulogin");
-        return false;
+        return None;
     }
+    let begun = Instant::now();
     match start().and_then(|pid| wait::wait(Target::Pid(pid), Reap::Yes)) {
-        Ok(ended) => ended.status != ExitStatus::Code(NOT_EXECUTED),
+        // A shell ends so, too, whose last command wasn't there.
+        Ok(ended) => {
+            let (none, lasted) = (ExitStatus::Code(NOT_EXECUTED), begun.elapsed());
+            (ended.status != none || lasted >= ASKED).then_some(lasted)
+        }
         Err(error) => {
             console.say(&format!("no shell: {error}"));
-            false
+            None
         }
     }
 }

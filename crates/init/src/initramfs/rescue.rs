@@ -6,8 +6,6 @@
 //! When the shell ends, the root is tried again; what was mounted at `/sysroot` by hand is it. With
 //! `panic=` the machine restarts as that says and has no shell: it is one that no one sits at.
 
-use std::time::{Duration, Instant};
-
 use super::{SYSROOT, Words};
 use crate::node::Console;
 use crate::sulogin;
@@ -15,9 +13,6 @@ use crate::sulogin;
 const SHADOW: &str = "/etc/shadow";
 /// The shortest hash of crypt(5): that of DES.
 const SHORTEST: usize = 13;
-/// One that ends sooner has asked no user: a console that can't be read. Nothing is tried again and
-/// again for it.
-const ASKED: Duration = Duration::from_secs(1);
 
 /// Has a user that knows the password see to it. `false`: there is no such way.
 pub(super) fn ask(words: &Words, console: &Console) -> bool {
@@ -28,12 +23,12 @@ pub(super) fn ask(words: &Words, console: &Console) -> bool {
         "a shell is on the console for who knows root's password; mount the root at {SYSROOT}, \
          or mend what is missing: when the shell ends, it is tried again"
     ));
-    let begun = Instant::now();
-    let was_there = sulogin::run(console) && begun.elapsed() >= ASKED;
-    if !was_there {
+    // Nothing is tried again and again for a console that can't be read.
+    let asked = sulogin::run(console).is_some_and(|lasted| lasted >= sulogin::ASKED);
+    if !asked {
         console.say("the shell has ended at once: no user was asked");
     }
-    was_there
+    asked
 }
 
 /// Whether root has one. What can't be matched begins with `!` or `*`; an empty field asks for

@@ -184,7 +184,7 @@ fn status_of(program: &str, words: &[&std::ffi::OsStr], console: &Console) -> Op
 
 /// A shell for a user that knows root's password, and then the machine starts anew.
 fn rescue(console: &Console) -> ! {
-    if !sulogin::run(console) {
+    if sulogin::run(console).is_none() {
         // No user can be asked: the machine must not start anew again and again.
         stand_still();
     }
