@@ -30,7 +30,7 @@ const NOT_EXECUTED: u8 = 127;
 pub(crate) const ASKED: Duration = Duration::from_secs(1);
 
 /// The program, where the root has one.
-pub(crate) fn program() -> Option<&'static str> {
+fn program() -> Option<&'static str> {
     let mut places = PROGRAMS.into_iter();
     places.find(|place| Path::new(place).exists())
 }

@@ -23,8 +23,11 @@ pub(super) fn ask(words: &Words, console: &Console) -> bool {
         "a shell is on the console for who knows root's password; mount the root at {SYSROOT}, \
          or mend what is missing: when the shell ends, it is tried again"
     ));
+    let Some(lasted) = sulogin::run(console) else {
+        return false;
+    };
     // Nothing is tried again and again for a console that can't be read.
-    let asked = sulogin::run(console).is_some_and(|lasted| lasted >= sulogin::ASKED);
+    let asked = lasted >= sulogin::ASKED;
     if !asked {
         console.say("the shell has ended at once: no user was asked");
     }
