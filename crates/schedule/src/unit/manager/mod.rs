@@ -67,7 +67,7 @@ use super::runs::{Places, Run, Runs};
 use super::scope;
 use super::steps::timer::Now;
 use super::steps::{End, Role, service};
-use super::table::{Folders, Table};
+use super::table::{Changed, Folders, Table};
 
 pub(crate) use jobs::word;
 pub(crate) use orders::Order;
@@ -438,11 +438,16 @@ impl Manager {
     async fn load_for_caller(&mut self, unit: &UnitName) {
         let wanted = vec![unit.clone()];
         let read = self.known.table.as_read(unit);
-        let looked = tokio::task::spawn_blocking(move || read.may_have_changed()).await;
-        if !looked.unwrap_or(false) {
-            return self.load(wanted).await;
+        let looked = tokio::task::spawn_blocking(move || read.changed()).await;
+        let (changed, needed) = match looked.unwrap_or(Changed::Nothing) {
+            Changed::Nothing => return self.load(wanted).await,
+            changed => (changed, self.needed()),
+        };
+        // Its file is another one, and what was read of it is held on to: no folder is listed, or a
+        // unit that was changed and runs would have that done each time that it is looked at.
+        if changed == Changed::Unit && self.known.table.leads_to(needed.clone(), unit) {
+            return;
         }
-        let needed = self.needed();
         self.read_files(move |table| table.load_anew(&wanted, needed))
             .await;
         // Some are loaded no more.
@@ -451,9 +456,7 @@ impl Manager {
 
     /// Units that what was read of them is held for.
     fn needed(&self) -> Vec<UnitName> {
-        let lives = |(unit, live): &(&UnitName, &Live)| {
-            live.activity() != Activity::Inactive || self.engine.job(unit).is_some()
-        };
+        let lives = |(_, live): &(&UnitName, &Live)| live.activity() != Activity::Inactive;
         let living = self.known.live.iter().filter(lives);
         let living = living.map(|(unit, _)| unit.clone());
         let jobs = self.engine.jobs().map(|(unit, _)| unit.clone());

@@ -64,10 +64,24 @@ pub(crate) struct AsRead {
     inputs: Option<Arc<Inputs>>,
 }
 
+/// What may be another than when it was read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Changed {
+    Nothing,
+    /// The files of the unit.
+    Unit,
+    /// What is in the folders, for this unit or another.
+    Folders,
+}
+
 impl AsRead {
-    /// Whether the files may say something else by now. Blocks.
-    pub(crate) fn may_have_changed(&self) -> bool {
-        !self.catalog.is_current(&Disk) || !self.inputs.as_ref().is_none_or(|it| it.hold())
+    /// Compares it with the files. Blocks.
+    pub(crate) fn changed(&self) -> Changed {
+        match &self.inputs {
+            _ if !self.catalog.is_current(&Disk) => Changed::Folders,
+            Some(inputs) if !inputs.hold() => Changed::Unit,
+            _ => Changed::Nothing,
+        }
     }
 }
 
@@ -167,6 +181,13 @@ impl Table {
         let missing = std::mem::take(&mut self.missing);
         let wanted: Vec<UnitName> = missing.into_iter().chain(wanted.iter().cloned()).collect();
         self.load_as(&wanted, Some(&old))
+    }
+
+    /// Whether a unit is one of these, or one that their files lead to.
+    pub(crate) fn leads_to(&self, from: Vec<UnitName>, unit: &UnitName) -> bool {
+        let found = self.reached(from);
+        self.find(unit)
+            .is_some_and(|it| found.contains(&it.unit.id))
     }
 
     /// These units, and all that their files name.
