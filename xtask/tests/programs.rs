@@ -83,7 +83,7 @@ const BUILT_IN: &[&str] = &[
 const ELSEWHERE: &[&str] = &[
     "tests/src/",
     "xtask/src/bench/",
-    "xtask/src/demo.rs",
+    "xtask/src/demo/",
     "xtask/src/dist/",
     "aurae/src/cmd/check/full.rs",
     "xtask/src/fresh/",

@@ -63,8 +63,8 @@ fn of_a_cell(flag: &str) -> Option<&'static str> {
         "-v" | "--volume" | "--mount" | "--bind" | "-B" => MOUNT,
         "--pid" | "--ipc" | "--uts" | "--userns" | "--cgroupns" => SHARE,
         "--privileged" => {
-            "no flag gives everything: `--cap-add`, `--share` and `--allow-new-privileges` \
-             give a part each"
+            "no flag gives everything: `--cap-add ALL`, `--all-devices`, `--unmasked`, \
+             `--seccomp unconfined`, `--share` and `--allow-new-privileges` give a part each"
         }
         "--read-only" => "the root is read-only already: leave the flag out",
         "--init" => "every cell has an init already: leave the flag out",

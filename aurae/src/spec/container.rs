@@ -25,6 +25,9 @@ pub(crate) struct ContainerFlags {
     /// vendor.com/class=name
     #[arg(long, value_name = "DEVICE", value_parser = parse_device)]
     pub(crate) device: Vec<Device>,
+    /// Give it every device of the node (administrators)
+    #[arg(long)]
+    pub(crate) all_devices: bool,
     /// Show nothing at this path, beside the usual ones of /proc and /sys
     #[arg(long, value_name = "PATH")]
     pub(crate) mask: Vec<String>,
@@ -81,6 +84,7 @@ impl ContainerFlags {
             devices: self.device.clone(),
             masked_paths: self.mask.clone(),
             read_only_paths: self.read_only_path.clone(),
+            all_devices: self.all_devices,
             unmasked: self.unmasked,
             delegate_cgroup: self.delegate_cgroup,
             selinux_file_label: self.selinux_files.clone().unwrap_or_default(),
@@ -97,6 +101,7 @@ impl ContainerFlags {
             (!self.device.is_empty(), "--device"),
             (!self.mask.is_empty(), "--mask"),
             (!self.read_only_path.is_empty(), "--read-only-path"),
+            (self.all_devices, "--all-devices"),
             (self.unmasked, "--unmasked"),
             (self.delegate_cgroup, "--delegate-cgroup"),
             (self.selinux_files.is_some(), "--selinux-files"),

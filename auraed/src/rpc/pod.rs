@@ -86,6 +86,7 @@ impl Service for PodService {
         let permit = caller
             .permit_effects(&tenant, &path, Reach::Object, also)
             .await?;
+        self.pods.admit(&permit, &run).map_err(to_status)?;
         for fetch in fetches {
             let fetching = fetch.carry_out(&self.images, &permit, &tenant, &keys);
             caller.unless_expelled(fetching).await?;

@@ -37,6 +37,7 @@ mod pods_change;
 mod pods_end;
 mod pods_last_word;
 mod pods_network;
+mod pods_node;
 mod pods_own;
 mod pods_parts;
 mod pods_probes;

@@ -13,8 +13,8 @@ use wire::{Phase, WaitFor};
 use crate::caller::Person;
 use crate::node::TestNode;
 use crate::pods::{
-    EXITED, SOON, assert_clean, at, container, exec, get, logs, pods, reason, remove, run, spec,
-    until,
+    EXITED, IMAGE, SOON, assert_clean, at, busybox, container, exec, get, logs, people, pods,
+    reason, remove, run, spec, until,
 };
 
 /// A pod's volume `shared` in memory, of so many bytes.
@@ -325,6 +325,41 @@ async fn folders_of_the_node_and_volumes_on_its_disk_are_made_where_asked_for() 
     for path in ["made", "no", "deep"] {
         remove(&ann, path, true).await.unwrap();
     }
+    assert_clean(&node);
+    node.stop();
+}
+
+/// A volume in memory at `/dev/shm` is what programs of a pod share by `shm_open`, and of the size
+/// that the pod says.
+#[tokio::test]
+async fn containers_share_memory_where_a_volume_is_mounted_for_it() {
+    let Some(node) = TestNode::start() else {
+        return;
+    };
+    let (_, ann) = people(&node).await;
+    crate::images::import(&ann, &busybox()).await.unwrap();
+    let sharing = |name: &str, image: &str| {
+        let mut sharing = container(name, "while :; do busybox sleep 1; done");
+        sharing.image = image.to_owned();
+        sharing.mounts[0].path = "/dev/shm".to_owned();
+        sharing
+    };
+    let pod = spec(vec![sharing("of-node", ""), sharing("of-image", IMAGE)]);
+    run(&ann, "web", pod, WaitFor::Ready).await.unwrap();
+    let write = "busybox grep -q ' /dev/shm tmpfs ' /proc/mounts && echo ours > /dev/shm/x";
+    assert_eq!(exec(&ann, "web/of-image", write).await, EXITED);
+    let read = "[ $(cat /dev/shm/x) = ours ]";
+    assert_eq!(exec(&ann, "web/of-node", read).await, EXITED);
+    // Nothing else of /dev can be covered.
+    for path in ["/dev", "/dev/shm/x", "/dev/pts"] {
+        let mut wrong = sharing("app", "");
+        wrong.mounts[0].path = path.to_owned();
+        let refused = run(&ann, "wrong", spec(vec![wrong]), WaitFor::Created).await;
+        let refused = from_status(&refused.unwrap_err());
+        let field = Some("pod.spec.containers[0].mounts[0].path");
+        assert_eq!(refused.field.as_deref(), field, "{path}: {refused:?}");
+    }
+    remove(&ann, "web", true).await.unwrap();
     assert_clean(&node);
     node.stop();
 }

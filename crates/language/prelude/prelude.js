@@ -828,7 +828,9 @@ __aurae.table = {
         "sandboxClass",
         "selinuxFileLabel",
         "shareProcesses",
-        "sysctls"
+        "sysctls",
+        "hostPid",
+        "hostIpc"
       ],
       "kind": "pod",
       "lists": [

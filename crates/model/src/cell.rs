@@ -36,6 +36,9 @@ const RESERVED: [&str; 3] = ["/proc", "/sys", "/dev"];
 /// The one place in them that a file may be mounted at: where Kubernetes' programs leave a message
 /// when they end. Only the root of an image has room for it.
 pub const TERMINATION_LOG: &str = "/dev/termination-log";
+/// The one folder in them that may have another over it: memory that programs share, of another
+/// size, or between containers.
+const SHARED_MEMORY: &str = "/dev/shm";
 
 /// A namespace of Linux.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -283,6 +286,7 @@ pub(crate) fn check_target(field: &str, path: &str) -> Result<()> {
         ));
     }
     match RESERVED.iter().find(|r| is_path_within(path, r)) {
+        _ if path == SHARED_MEMORY => Ok(()),
         Some(reserved) => {
             let problem = format!("must not be in {reserved}, which the cell makes itself");
             Err(Error::invalid(field, problem))

@@ -48,6 +48,9 @@ pub struct Container {
     /// image they are for the containers in it, which can have no others.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub devices: Vec<Device>,
+    /// Every device of the node, as they are when the container is made.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub all_devices: bool,
     /// Absolute paths that show nothing, beside the usual ones of `/proc` and `/sys`.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub masked_paths: Vec<String>,

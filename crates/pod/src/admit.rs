@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a caller may ask for, by field. The containers of a pod are made with the node's permit,
 //! for which the runtime refuses nothing: so whatever of a spec the runtime keeps for
-//! administrators (its `privilege`) is refused here, before an order reaches the pod. A spec has no
-//! devices, unmasked paths or filters of its own, and asks for no `oom_score_adj` below 0
-//! (`model::pod::qos`); a field that is added to it and reaches that far has its place here. Ports
-//! of the node are looked at by the runtime's own rule.
+//! administrators (its `privilege`) is refused here, before an order reaches the pod. A spec asks
+//! for no `oom_score_adj` below 0 (`model::pod::qos`); a field that is added to it and reaches that
+//! far has its place here. Ports of the node are looked at by the runtime's own rule.
 
 use crate::sandbox::CLASSES;
 use identity::Permit;
@@ -16,9 +15,11 @@ use model::pod::{PodSpec, sub_path};
 
 /// Whether the caller may run such a pod there.
 pub(crate) fn check(permit: &Permit, spec: &PodSpec, path: &ObjectPath) -> Result<(), Error> {
-    if spec.host_network && path.parent().is_some() {
-        let problem = "is for a pod that is in no other cell: that one has a network of its own";
-        return Err(Error::invalid("pod.spec.host_network", problem));
+    if let Some((field, what)) = of_node(spec).next()
+        && path.parent().is_some()
+    {
+        let problem = format!("is for a pod that is in no other cell: that one has {what} of its");
+        return Err(Error::invalid(field, format!("{problem} own")));
     }
     check_class(spec)?;
     sub_path::check_pod(spec)?;
@@ -103,9 +104,8 @@ fn check_pod(spec: &PodSpec) -> Result<(), Error> {
         let field = "pod.spec.selinux_file_label".to_owned();
         return Err(refused("a label of SELinux's", field));
     }
-    if spec.host_network {
-        let field = "pod.spec.host_network".to_owned();
-        return Err(refused("the node's own network", field));
+    if let Some((field, what)) = of_node(spec).next() {
+        return Err(refused(&format!("the node's own {what}"), field.to_owned()));
     }
     for (i, volume) in spec.volumes.iter().enumerate() {
         if let Some((what, field)) = reaches_out(volume) {
@@ -122,6 +122,17 @@ fn check_pod(spec: &PodSpec) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// What of the node's such a pod has instead of its own, by field.
+fn of_node(spec: &PodSpec) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let asked = [
+        (spec.host_network, "pod.spec.host_network", "network"),
+        (spec.host_pid, "pod.spec.host_pid", "processes"),
+        (spec.host_ipc, "pod.spec.host_ipc", "IPC"),
+    ];
+    let asked = asked.into_iter().filter(|(asked, ..)| *asked);
+    asked.map(|(_, field, what)| (field, what))
 }
 
 fn check_added(spec: &PodSpec, container: &Container) -> Result<(), Error> {
@@ -143,6 +154,18 @@ fn check_container(container: &Container, field: &str) -> Result<(), Error> {
     if !container.seccomp_profile.is_empty() {
         let field = format!("{field}.seccomp_profile");
         return Err(refused("a filter of system calls of the node's", field));
+    }
+    if let Some(device) = container.devices.first() {
+        let what = format!("the device {} of the node", device.path);
+        return Err(refused(&what, format!("{field}.devices")));
+    }
+    if container.all_devices {
+        let field = format!("{field}.all_devices");
+        return Err(refused("every device of the node", field));
+    }
+    if container.unmasked {
+        let field = format!("{field}.unmasked");
+        return Err(refused("all of /proc and /sys", field));
     }
     match container.unconfined {
         true => Err(refused(
@@ -253,6 +276,14 @@ mod tests {
         let refused = field(dialled(&spec(&draft)));
         assert_eq!(refused.as_deref(), Some("pod.spec.host_network"));
         draft.host_network = false;
+        draft.host_pid = true;
+        let refused = field(check_pod(&spec(&draft)));
+        assert_eq!(refused.as_deref(), Some("pod.spec.host_pid"));
+        draft.host_pid = false;
+        draft.host_ipc = true;
+        let refused = field(check_pod(&spec(&draft)));
+        assert_eq!(refused.as_deref(), Some("pod.spec.host_ipc"));
+        draft.host_ipc = false;
         draft.sandbox_class = Some("cell".parse().unwrap());
         check_class(&spec(&draft)).unwrap();
         draft.sandbox_class = Some("microvm".parse().unwrap());
@@ -278,5 +309,54 @@ mod tests {
         );
         let refused = field(check_added(&spec(&draft), &draft.containers[0]));
         assert_eq!(refused.as_deref(), Some("container.unconfined"));
+    }
+
+    #[test]
+    fn devices_and_all_of_proc_are_refused_in_a_pod_and_in_what_is_added() {
+        let device = model::device::Device {
+            path: "/dev/fuse".to_owned(),
+            ..Default::default()
+        };
+        let plain = Container {
+            image: "x".to_owned(),
+            ..container("app")
+        };
+        let cases = [
+            (
+                "devices",
+                Container {
+                    devices: vec![device],
+                    ..plain.clone()
+                },
+            ),
+            (
+                "all_devices",
+                Container {
+                    all_devices: true,
+                    ..plain.clone()
+                },
+            ),
+            (
+                "unmasked",
+                Container {
+                    unmasked: true,
+                    ..plain.clone()
+                },
+            ),
+        ];
+        for (name, asking) in cases {
+            let draft = Draft {
+                containers: vec![asking.clone()],
+                ..Draft::default()
+            };
+            let refused = field(check_pod(&PodSpec::try_from(draft).unwrap()));
+            assert_eq!(refused, Some(format!("pod.spec.containers[0].{name}")));
+            let draft = Draft {
+                containers: vec![plain.clone()],
+                ..Draft::default()
+            };
+            let refused = field(check_added(&PodSpec::try_from(draft).unwrap(), &asking));
+            assert_eq!(refused, Some(format!("container.{name}")));
+        }
     }
 }

@@ -147,11 +147,7 @@ impl Pods {
         if let Some(effect) = self.replaced(tenant, path) {
             permit.demand(tenant, &effect)?;
         }
-        admit::check(&permit, &request.spec, path)?;
-        let network = &request.spec.network;
-        self.shared
-            .runtime
-            .check_network(&permit, network, "pod.spec.network")?;
+        self.admit(&permit, &request)?;
         let for_a_member = !permit.is_administrator();
         let wait_for = request.wait_for;
         let shared = self.shared.clone();
@@ -169,6 +165,17 @@ impl Pods {
             // It was removed meanwhile: as it was.
             Err(_) => Ok(handle.status.borrow().clone()),
         }
+    }
+
+    /// Whether the caller may ask for such a pod: before its images are asked for at registries.
+    ///
+    /// # Errors
+    /// `PERMISSION_DENIED`, by what is for administrators; `INVALID_FIELD`, by what can't be there.
+    pub fn admit(&self, permit: &Permit, request: &RunPod) -> Result<(), Error> {
+        admit::check(permit, &request.spec, &request.path)?;
+        let network = &request.spec.network;
+        let runtime = &self.shared.runtime;
+        runtime.check_network(permit, network, "pod.spec.network")
     }
 
     /// The effect of running at a name whose finished record would be replaced.

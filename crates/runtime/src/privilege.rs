@@ -136,6 +136,10 @@ fn check_container(container: &Container) -> Result<(), Error> {
         let what = format!("the device {} of the node", device.path);
         return Err(refused(&what, "cell.spec.container.devices"));
     }
+    if container.all_devices {
+        let field = "cell.spec.container.all_devices";
+        return Err(refused("every device of the node", field));
+    }
     if container.unmasked {
         let field = "cell.spec.container.unmasked";
         return Err(refused("all of /proc and /sys", field));

@@ -61,13 +61,14 @@ fn container(message: wire::Container) -> Result<Container> {
         devices: message.devices.into_iter().map(device).collect(),
         masked_paths: message.masked_paths,
         read_only_paths: message.read_only_paths,
+        all_devices: message.all_devices,
         unmasked: message.unmasked,
         delegate_cgroup: message.delegate_cgroup,
         selinux_file_label: message.selinux_file_label,
     })
 }
 
-fn device(message: wire::Device) -> Device {
+pub(super) fn device(message: wire::Device) -> Device {
     Device {
         path: message.path,
         target: message.target,
@@ -75,7 +76,7 @@ fn device(message: wire::Device) -> Device {
     }
 }
 
-fn to_device(device: &Device) -> wire::Device {
+pub(super) fn to_device(device: &Device) -> wire::Device {
     wire::Device {
         path: device.path.clone(),
         target: device.target.clone(),
@@ -99,6 +100,7 @@ fn to_container(container: &Container) -> wire::Container {
         devices: container.devices.iter().map(to_device).collect(),
         masked_paths: container.masked_paths.clone(),
         read_only_paths: container.read_only_paths.clone(),
+        all_devices: container.all_devices,
         unmasked: container.unmasked,
         delegate_cgroup: container.delegate_cgroup,
         selinux_file_label: container.selinux_file_label.clone(),

@@ -58,7 +58,7 @@ pub(super) fn enter(
     put(&sys, "/sys")?;
     devices.put().step(Step::Mount)?;
     setup::mount_terminals(launch)?;
-    mount_memory(launch, image)?;
+    mount_memory(image, &mounts.queues)?;
     restrict(image, "/")?;
     share()
 }
@@ -139,7 +139,7 @@ fn on(dev: &OwnedFd, name: &str, mount: &OwnedFd) -> Result<()> {
 }
 
 /// `/dev/shm` and `/dev/mqueue`.
-fn mount_memory(launch: &CellLaunch, image: &ImageRoot) -> Result<(), Failure> {
+fn mount_memory(image: &ImageRoot, queues: &Option<OwnedFd>) -> Result<(), Failure> {
     let label = &image.file_label;
     let memory = match image.shared_memory_bytes {
         0 => mount::NewFileSystem::open("tmpfs")
@@ -147,12 +147,8 @@ fn mount_memory(launch: &CellLaunch, image: &ImageRoot) -> Result<(), Failure> {
         bytes => mount::labelled_tmpfs(bytes, 0o1777, label, QUIET),
     };
     put(&memory.step(Step::Mount)?, "/dev/shm")?;
-    // Queues of another user namespace's IPC namespace can't be mounted; they can be used.
-    let own = launch.unshare;
-    if own.has(Namespaces::USER) && !own.has(Namespaces::IPC) {
-        return Ok(());
-    }
-    put(&mount::mqueue(QUIET).step(Step::Mount)?, "/dev/mqueue")
+    let queues = view(queues, || mount::mqueue(QUIET))?;
+    put(&queues, "/dev/mqueue")
 }
 
 /// Makes paths below `folder` read-only and masks others. What isn't there needs neither.

@@ -67,10 +67,7 @@ pub(crate) struct Creation {
     pub(crate) status: OwnedFd,
     /// To be written; comes with the go.
     pub(crate) score: Option<OwnedFd>,
-    /// A proc and a sysfs, mounted by the process that cloned this one, where the cell shares the
-    /// namespaces that they show.
-    pub(crate) proc: Option<OwnedFd>,
-    pub(crate) sys: Option<OwnedFd>,
+    pub(crate) mounts: Mounts,
     /// The root of the cell's user namespace is the node's.
     pub(crate) node_user: bool,
 }
@@ -106,12 +103,10 @@ fn prepare(creation: Creation) -> Result<(Cell, OwnedFd), (Failure, OwnedFd)> {
         go,
         status,
         score,
-        proc,
-        sys,
+        mounts,
         node_user,
     } = creation;
     drop(go);
-    let mounts = Mounts { proc, sys };
     let prepared = become_init_user(node_user)
         .and_then(|()| be_opaque(&listener, &status, score.as_ref(), &mounts))
         .and_then(|()| furnish(&launch, &mounts, node_user))
@@ -123,10 +118,14 @@ fn prepare(creation: Creation) -> Result<(Cell, OwnedFd), (Failure, OwnedFd)> {
     }
 }
 
-/// The detached mounts that came with [`Creation`].
-pub(super) struct Mounts {
-    pub(super) proc: Option<OwnedFd>,
-    pub(super) sys: Option<OwnedFd>,
+/// Mounted by the process that cloned this one, and detached: where the cell shares the namespaces
+/// that they show.
+#[derive(Default)]
+pub(crate) struct Mounts {
+    pub(crate) proc: Option<OwnedFd>,
+    pub(crate) sys: Option<OwnedFd>,
+    /// Message queues.
+    pub(crate) queues: Option<OwnedFd>,
 }
 
 /// Takes every capability in the cell's user namespace, as a user that has no number in it. So no
@@ -151,7 +150,7 @@ fn be_opaque(
 ) -> Result<(), Failure> {
     process::set_dumpable(false).step(Step::Identity)?;
     process::set_name(c"aurae-cell").step(Step::Identity)?;
-    let Mounts { proc, sys } = mounts;
+    let Mounts { proc, sys, queues } = mounts;
     let mut keep: Vec<BorrowedFd<'_>> = vec![
         rustix::stdio::stdin(),
         rustix::stdio::stdout(),
@@ -159,7 +158,8 @@ fn be_opaque(
         listener.as_fd(),
         status.as_fd(),
     ];
-    keep.extend(proc.iter().chain(sys).chain(score).map(AsFd::as_fd));
+    let given = proc.iter().chain(sys).chain(queues).chain(score);
+    keep.extend(given.map(AsFd::as_fd));
     process::close_all_but(&keep).step(Step::Identity)?;
     process::new_session().step(Step::Identity)?;
     match process::new_session_keyring() {

@@ -39,7 +39,7 @@ use rustix::pipe::PipeFlags;
 
 use kernel::title::Title;
 
-use crate::cell::setup::{self, Creation};
+use crate::cell::setup::{self, Creation, Mounts};
 use crate::codec::{Packet, request_number};
 use crate::failure::InStep;
 use crate::protocol::{
@@ -374,8 +374,7 @@ impl Gates {
             go,
             status,
             score: None,
-            proc: None,
-            sys: None,
+            mounts: Mounts::default(),
             node_user,
         }
     }
@@ -388,7 +387,7 @@ fn make_top(
     parts: Parts,
     gates: Gates,
 ) -> Result<(i32, OwnedFd, MakerGates), Failure> {
-    let (proc, sys) = place::shared_views(launch.unshare)?;
+    let mounts = place::shared_views(&launch)?;
     let options = clone::Options {
         namespaces: kinds(launch.unshare),
         sibling: true,
@@ -416,11 +415,7 @@ fn make_top(
         Cloned::Child => {
             let node_user = !launch.unshare.has(Namespaces::USER);
             let creation = gates.creation(place, launch, parts.listener, node_user);
-            setup::live(Creation {
-                proc,
-                sys,
-                ..creation
-            })
+            setup::live(Creation { mounts, ..creation })
         }
         Cloned::Parent(pid, pidfd) => {
             if launch.unshare.has(Namespaces::USER) {

@@ -209,10 +209,10 @@ impl Work<'_> {
             to_second,
         } = self;
         let prepared = join_shared(&parent, launch.unshare)
-            .and_then(|()| place::shared_views(launch.unshare))
+            .and_then(|()| place::shared_views(&launch))
             .and_then(|views| become_init(&parent, launch.init_id).map(|()| views));
-        let (proc, sys) = match prepared {
-            Ok(views) => views,
+        let mounts = match prepared {
+            Ok(mounts) => mounts,
             Err(failure) => return Err((failure, to_second)),
         };
         let options = clone::Options {
@@ -225,11 +225,7 @@ impl Work<'_> {
                 drop(to_second);
                 let node_user = parent.node_user && !launch.unshare.has(Namespaces::USER);
                 let creation = gates.creation(place, nested(launch), parts.listener, node_user);
-                setup::live(Creation {
-                    proc,
-                    sys,
-                    ..creation
-                })
+                setup::live(Creation { mounts, ..creation })
             }
             Ok(Cloned::Parent(_, pidfd)) => {
                 let sent = seqpacket::send(&to_second, &[0], &[pidfd.as_fd()]).step(Step::Clone);

@@ -12,8 +12,9 @@ use kernel::{Context, Error, Result, idmap};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::cell::setup::Mounts;
 use crate::failure::InStep;
-use crate::protocol::{Failure, IdMap, Namespaces, Step};
+use crate::protocol::{CellLaunch, Failure, IdMap, Namespaces, Root, Step};
 
 /// The node as it was before the template.
 pub(super) struct Place {
@@ -225,25 +226,29 @@ fn cut(map: &IdMap, parent: &[IdMap]) -> Option<IdMap> {
     })
 }
 
-/// A proc and a sysfs for a cell with mounts of its own that shares what they show: it may not
-/// mount them itself, because neither namespace is owned by its user namespace. To be called in
-/// those namespaces.
-pub(super) fn shared_views(
-    own: Namespaces,
-) -> std::result::Result<(Option<OwnedFd>, Option<OwnedFd>), Failure> {
+/// What a cell with mounts of its own is shown of the namespaces that it shares: it may not mount
+/// that itself, because none of them is owned by its user namespace. To be called in those
+/// namespaces.
+pub(super) fn shared_views(launch: &CellLaunch) -> std::result::Result<Mounts, Failure> {
     let quiet = Attributes::NO_SUID | Attributes::NO_DEV | Attributes::NO_EXEC;
+    let own = launch.unshare;
     if !own.has(Namespaces::MOUNT) {
-        return Ok((None, None));
+        return Ok(Mounts::default());
     }
-    let proc = match own.has(Namespaces::PID) {
-        true => None,
-        false => Some(mount::proc(quiet).step(Step::Mount)?),
+    let shared = |namespace, make: &dyn Fn() -> Result<OwnedFd>| match own.has(namespace) {
+        true => Ok(None),
+        false => make().map(Some).step(Step::Mount),
     };
-    let sys = match own.has(Namespaces::NET) {
-        true => None,
-        false => Some(mount::sysfs(quiet | Attributes::READ_ONLY).step(Step::Mount)?),
-    };
-    Ok((proc, sys))
+    let sys = || mount::sysfs(quiet | Attributes::READ_ONLY);
+    Ok(Mounts {
+        proc: shared(Namespaces::PID, &|| mount::proc(quiet))?,
+        sys: shared(Namespaces::NET, &sys)?,
+        // The node's folders have no place for it.
+        queues: match &launch.root {
+            Root::Image(_) => shared(Namespaces::IPC, &|| mount::mqueue(quiet))?,
+            Root::Node | Root::Bare => None,
+        },
+    })
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use super::probe::{Hook, Probe};
 use super::volume::{Source, Volume, VolumeMount};
 use crate::cell::TERMINATION_LOG;
 use crate::container;
+use crate::device::Device;
 use crate::error::Error;
 use crate::name::Label;
 use crate::network::Network;
@@ -67,6 +68,12 @@ pub struct Draft {
     /// The node's own network instead.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub host_network: bool,
+    /// Its containers see the node's processes, and none is PID 1.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub host_pid: bool,
+    /// The node's own System V objects and message queues.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub host_ipc: bool,
     /// Its containers see each other's processes, and none is PID 1.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub share_processes: bool,
@@ -185,6 +192,15 @@ pub struct Container {
     /// empty: the default one.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub seccomp_profile: String,
+    /// Devices of the node that it may use.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub devices: Vec<Device>,
+    /// Every device of the node.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub all_devices: bool,
+    /// Without the usual masked and read-only paths.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub unmasked: bool,
     /// The profile of AppArmor's that confines it; empty: none.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub apparmor_profile: String,
@@ -245,6 +261,9 @@ impl Container {
             pull,
             read_only: self.read_only,
             root_bytes: self.root_bytes,
+            devices: self.devices.clone(),
+            all_devices: self.all_devices,
+            unmasked: self.unmasked,
             ..container::Container::default()
         })
     }

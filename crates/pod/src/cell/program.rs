@@ -35,14 +35,21 @@ pub(crate) fn pod_cell(spec: &PodSpec) -> Result<CellSpec, Error> {
         hostname: spec.hostname.clone(),
         network: (network != Network::default()).then_some(network),
         sysctls: spec.sysctls.clone(),
-        share: spec
-            .host_network
-            .then_some(Namespace::Net)
-            .into_iter()
-            .collect(),
+        share: of_node(spec).collect(),
         ..cell::Draft::default()
     };
     draft.try_into()
+}
+
+/// What of the node's the pod has instead of its own.
+fn of_node(spec: &PodSpec) -> impl Iterator<Item = Namespace> {
+    let asked = [
+        (spec.host_network, Namespace::Net),
+        (spec.host_pid, Namespace::Pid),
+        (spec.host_ipc, Namespace::Ipc),
+    ];
+    let asked = asked.into_iter().filter(|(asked, _)| *asked);
+    asked.map(|(_, namespace)| namespace)
 }
 
 /// The cell of a container in the pod's, or in that of another container whose processes it sees.
@@ -53,7 +60,8 @@ pub(crate) fn container_cell(
     sees_processes: bool,
 ) -> Result<CellSpec, Error> {
     use Namespace::{Ipc, Net, Pid, User, Uts};
-    let pid = (sees_processes || pod.share_processes).then_some(Pid);
+    let shares = sees_processes || pod.share_processes || pod.host_pid;
+    let pid = shares.then_some(Pid);
     let root = container.root().map(|root| model::container::Container {
         selinux_file_label: pod.selinux_file_label.clone(),
         ..root

@@ -10,6 +10,7 @@ use model::pod::spec::{Container, Needs, Pull};
 use model::pod::volume::VolumeMount;
 
 use super::port;
+use crate::convert::cell::{device, to_device};
 use crate::convert::scalar::{duration, enumeration, maybe_duration, parse, required, to_duration};
 use crate::pod::v0 as wire;
 
@@ -53,6 +54,9 @@ pub(super) fn container(message: wire::Container) -> Result<Container> {
         terminal: message.terminal,
         stop_signal: message.stop_signal,
         unconfined: message.unconfined,
+        devices: message.devices.into_iter().map(device).collect(),
+        all_devices: message.all_devices,
+        unmasked: message.unmasked,
         apparmor_profile: message.apparmor_profile,
         selinux_label: message.selinux_label,
         termination_message_path: message.termination_message_path,
@@ -219,6 +223,9 @@ pub(super) fn to_container(container: &Container) -> wire::Container {
         terminal: container.terminal,
         stop_signal: container.stop_signal.clone(),
         unconfined: container.unconfined,
+        devices: container.devices.iter().map(to_device).collect(),
+        all_devices: container.all_devices,
+        unmasked: container.unmasked,
         apparmor_profile: container.apparmor_profile.clone(),
         selinux_label: container.selinux_label.clone(),
         termination_message_path: container.termination_message_path.clone(),

@@ -46,6 +46,8 @@ pub fn spec(message: wire::PodSpec) -> Result<PodSpec> {
             None => Network::default(),
         },
         host_network: message.host_network,
+        host_pid: message.host_pid,
+        host_ipc: message.host_ipc,
         share_processes: message.share_processes,
         sysctls: message.sysctls,
         sandbox_class: match message.sandbox_class.as_str() {
@@ -89,6 +91,8 @@ pub fn to_spec(draft: &Draft) -> wire::PodSpec {
         fs_group: draft.fs_group,
         network: (draft.network != Network::default()).then(|| to_network(&draft.network)),
         host_network: draft.host_network,
+        host_pid: draft.host_pid,
+        host_ipc: draft.host_ipc,
         share_processes: draft.share_processes,
         sysctls: draft.sysctls.clone(),
         sandbox_class: draft

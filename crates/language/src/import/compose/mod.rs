@@ -8,6 +8,7 @@ mod fields;
 mod ports;
 mod probe;
 mod reasons;
+mod rights;
 mod service;
 pub(super) mod text;
 mod variables;

@@ -3,7 +3,7 @@
 
 const OTHER: &str = "a pod has no such thing";
 
-const REASONS: [(&str, &str); 45] = [
+const REASONS: [(&str, &str); 43] = [
     (
         "build",
         "images are built elsewhere: build and push it, and name it by `image`",
@@ -24,8 +24,10 @@ const REASONS: [(&str, &str); 45] = [
     ("cpuset", "a pod's containers aren't bound to CPUs"),
     ("credential_spec", "is for Windows"),
     ("develop", "is for building while one edits"),
-    ("device_cgroup_rules", "a pod has no devices of the node"),
-    ("devices", "a pod has no devices of the node"),
+    (
+        "device_cgroup_rules",
+        "follow from `devices`: what isn't named can't be used",
+    ),
     ("dns", "say network.dnsServers of the pod"),
     ("dns_opt", "say network.dnsOptions of the pod"),
     ("dns_search", "say network.dnsSearches of the pod"),
@@ -35,14 +37,17 @@ const REASONS: [(&str, &str); 45] = [
         "extends",
         "import the file with everything in it: `docker compose config` prints that",
     ),
-    ("gpus", "a pod has no devices of the node"),
+    (
+        "gpus",
+        "name the devices, or one of CDI, in `devices` of the container",
+    ),
     (
         "include",
         "import the file with everything in it: `docker compose config` prints that",
     ),
     (
         "ipc",
-        "the containers of a pod share one, and none with the node",
+        "the containers of a pod share one; `hostIpc` of the pod is the node's, for all of them",
     ),
     ("isolation", "is for Windows"),
     (
@@ -71,7 +76,10 @@ const REASONS: [(&str, &str); 45] = [
         "a container that exceeds its memory limit is killed",
     ),
     ("oom_score_adj", "it follows from requests and limits"),
-    ("pid", "each container has processes of its own"),
+    (
+        "pid",
+        "each container has its own; `hostPid` of the pod are the node's, for all of them",
+    ),
     (
         "pids_limit",
         "a pod's containers have no such limit yet: a cell has `resources.pidsMax`",
@@ -81,10 +89,6 @@ const REASONS: [(&str, &str); 45] = [
         "the context says which node: `aurae --context NAME apply`",
     ),
     ("platform", "a node runs images of its own platform"),
-    (
-        "privileged",
-        "no container is: name the capabilities that it needs by `cap_add`",
-    ),
     ("rollback_config", "an apply replaces what differs"),
     ("runtime", "the node is the runtime"),
     (

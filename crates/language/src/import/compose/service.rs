@@ -8,10 +8,10 @@ use serde_json::Value;
 use super::depends::Waited;
 use super::fields::{Fields, Notes, plain, scalar};
 use super::ports::ports;
-use super::probe;
 use super::text::{bytes, label, millis_of_cpu, unique, words};
 use super::variables::Variables;
 use super::volumes::Volumes;
+use super::{probe, rights};
 use crate::import::NotImported;
 use crate::import::write::{Expression, quoted};
 
@@ -44,26 +44,26 @@ pub(super) struct Around<'a, 'b> {
 
 /// A container's fields, in the order in which they are written.
 #[derive(Default)]
-struct Made(Vec<(String, Expression)>);
+pub(super) struct Made(Vec<(String, Expression)>);
 
 impl Made {
-    fn put(&mut self, name: &str, value: Expression) {
+    pub(super) fn put(&mut self, name: &str, value: Expression) {
         self.0.push((name.to_owned(), value));
     }
 
-    fn some(&mut self, name: &str, value: Option<Expression>) {
+    pub(super) fn some(&mut self, name: &str, value: Option<Expression>) {
         if let Some(value) = value {
             self.put(name, value);
         }
     }
 
-    fn list(&mut self, name: &str, items: Vec<Expression>) {
+    pub(super) fn list(&mut self, name: &str, items: Vec<Expression>) {
         if !items.is_empty() {
             self.put(name, Expression::List(items));
         }
     }
 
-    fn flag(&mut self, name: &str, flag: bool) {
+    pub(super) fn flag(&mut self, name: &str, flag: bool) {
         if flag {
             self.put(name, Expression::Flag(true));
         }
@@ -99,7 +99,7 @@ pub(super) fn container(
     if waited.is_some_and(|waited| !waited.ended) {
         made.put("sidecar", Expression::Flag(true));
     }
-    rights(&mut service, &mut made, notes)?;
+    rights::rights(&mut service, &mut made, notes)?;
     made.some("stopSignal", service.text("stop_signal", around.variables)?);
     let mut of_pod = of_pod(&mut service, around.variables, notes)?;
     of_pod.ports = ports(&mut service, around.project, notes)?;
@@ -316,32 +316,6 @@ fn probes(
         }
         None => {}
     }
-    Ok(())
-}
-
-fn rights(service: &mut Fields, made: &mut Made, notes: &mut Notes) -> Result<()> {
-    made.flag("readOnly", service.flag("read_only", notes)?);
-    for (field, ours) in [
-        ("cap_add", "addCapabilities"),
-        ("cap_drop", "dropCapabilities"),
-    ] {
-        let names = service.list(field)?;
-        if !names.is_empty() {
-            made.put(ours, Expression::texts(names));
-        }
-    }
-    for option in service.list("security_opt")? {
-        match option.as_str() {
-            "no-new-privileges" | "no-new-privileges:true" | "no-new-privileges=true" => {
-                made.flag("noNewPrivileges", true);
-            }
-            other => notes.add(format!(
-                "security_opt {other}: a pod's containers have the node's"
-            )),
-        }
-    }
-    made.flag("stdin", service.flag("stdin_open", notes)?);
-    made.flag("terminal", service.flag("tty", notes)?);
     Ok(())
 }
 

@@ -66,7 +66,8 @@ fn web() -> Value {
         "cap_drop": ["ALL"],
         "security_opt": ["no-new-privileges:true"],
         "read_only": true,
-        "privileged": true,
+        "devices": ["/dev/fuse", "/dev/kvm:/dev/own:rw", "vendor.com/gpu=0",
+            { "source": "/dev/net/tun", "permissions": "rw" }],
         "stop_signal": "SIGQUIT",
         "deploy": {
             "replicas": 3,

@@ -106,6 +106,10 @@ fn each_field_of_a_service_has_its_place() {
             "addCapabilities: [\"NET_BIND_SERVICE\"]",
             "dropCapabilities: [\"ALL\"]",
             "noNewPrivileges: true",
+            "{ path: \"/dev/fuse\" }",
+            "{ path: \"/dev/kvm\", target: \"/dev/own\", access: \"rw\" }",
+            "{ path: \"vendor.com/gpu=0\" }",
+            "{ path: \"/dev/net/tun\", access: \"rw\" }",
             "readOnly: true",
             "cpuLimitMillis: 500",
             "memoryLimitBytes: 536870912",
@@ -131,6 +135,25 @@ fn each_field_of_a_service_has_its_place() {
 }
 
 #[test]
+fn a_privileged_service_says_all_that_it_is_given() {
+    let text = imported(
+        serde_json::json!({"services": {"agent": {"image": "agent:1",
+        "privileged": true, "cap_drop": ["ALL"], "security_opt": ["seccomp:unconfined"]}}}),
+    );
+    assert_has(
+        &text,
+        &[
+            "addCapabilities: [\"ALL\"]",
+            "unconfined: true",
+            "unmasked: true",
+            "allDevices: true",
+        ],
+    );
+    assert!(!text.contains("dropCapabilities"), "{text}");
+    assert_eq!(text.matches("unconfined").count(), 1, "{text}");
+}
+
+#[test]
 fn what_a_pod_cant_have_is_a_comment_with_the_reason() {
     let text = imported(files::shop());
     let comments: Vec<_> = text.lines().filter(|line| line.starts_with("//")).collect();
@@ -142,7 +165,6 @@ fn what_a_pod_cant_have_is_a_comment_with_the_reason() {
             "volumes: data is there as long as the pod, and goes with it",
             "volumes: ./html can't be written: a pod reads folders of the node",
             "logging: the node keeps what a container prints: `aurae logs`",
-            "privileged: no container is",
             "deploy.replicas 3: there is one of each service in a pod",
             "surprise: a pod has no such thing",
             "DB_PASSWORD: has no value here",

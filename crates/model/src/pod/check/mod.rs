@@ -33,6 +33,10 @@ pub(super) fn check(draft: &Draft) -> Result<()> {
         crate::cell::check_hostname(&draft.hostname)?;
     }
     super::network::check(draft)?;
+    if draft.share_processes && draft.host_pid {
+        let problem = "has no meaning with host_pid: the pod has the node's processes";
+        return Err(Error::invalid("share_processes", problem));
+    }
     check_sysctls(draft)?;
     check_volumes(draft)?;
     if draft
@@ -75,14 +79,17 @@ fn check_label(field: &str, text: &str) -> Result<()> {
 /// Which parameters there are is the node's to say.
 fn check_sysctls(draft: &Draft) -> Result<()> {
     crate::cell::check_sysctls(&draft.sysctls)?;
-    let of_network = |name: &&String| name.starts_with("net.") || name.starts_with("net/");
-    match draft.sysctls.keys().find(of_network) {
-        Some(name) if draft.host_network => {
-            let problem = "would change the node's own network, which the pod has";
-            Err(Error::invalid(format!("sysctls[{name:?}]"), problem))
-        }
-        _ => Ok(()),
+    let of_network = |name: &str| name.starts_with("net.") || name.starts_with("net/");
+    for name in draft.sysctls.keys() {
+        let of_node = match of_network(name) {
+            true if draft.host_network => "network",
+            false if draft.host_ipc => "IPC",
+            true | false => continue,
+        };
+        let problem = format!("would change the node's own {of_node}, which the pod has");
+        return Err(Error::invalid(format!("sysctls[{name:?}]"), problem));
     }
+    Ok(())
 }
 
 fn check_container(pod: &Draft, container: &Container, is_init: bool) -> Result<()> {
@@ -134,6 +141,15 @@ fn check_program(container: &Container) -> Result<()> {
         }
         if container.pull != super::spec::Pull::Usual {
             return Err(Error::invalid("pull", "has a meaning only with an image"));
+        }
+        for (field, given) in [
+            ("devices", !container.devices.is_empty()),
+            ("all_devices", container.all_devices),
+            ("unmasked", container.unmasked),
+        ] {
+            if given {
+                return Err(Error::invalid(field, "has a meaning only with an image"));
+            }
         }
     }
     if let Some(root) = container.root() {

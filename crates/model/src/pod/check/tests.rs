@@ -126,9 +126,38 @@ fn what_cant_be_is_refused_by_the_fields_path() {
     all_refused(&cases);
 }
 
+fn fuse(target: &str) -> crate::device::Device {
+    crate::device::Device {
+        path: "/dev/fuse".into(),
+        target: target.into(),
+        ..Default::default()
+    }
+}
+
 #[test]
 fn what_a_container_cant_have_is_refused_by_the_fields_path() {
-    let cases: [(&str, Change); 9] = [
+    let cases: [(&str, Change); 15] = [
+        ("share_processes", |pod| {
+            pod.share_processes = true;
+            pod.host_pid = true;
+        }),
+        ("sysctls[\"kernel.sem\"]", |pod| {
+            pod.sysctls = [("kernel.sem".into(), "1".into())].into();
+            pod.host_ipc = true;
+        }),
+        ("containers[0].devices", |pod| {
+            pod.containers[0].devices = vec![fuse("/dev/fuse")];
+        }),
+        ("containers[0].devices[0].target", |pod| {
+            pod.containers[0].image = "nginx".into();
+            pod.containers[0].devices = vec![fuse("/srv/fuse")];
+        }),
+        ("containers[0].all_devices", |pod| {
+            pod.containers[0].all_devices = true;
+        }),
+        ("containers[0].unmasked", |pod| {
+            pod.containers[0].unmasked = true;
+        }),
         ("containers[0].seccomp_profile", |pod| {
             pod.containers[0].seccomp_profile = "../a.json".into();
         }),

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::network::ports;
 use super::probe::{hook, probe};
 use super::reader::Fields;
-use super::{Beside, Security, quantity, selinux};
+use super::{Beside, Security, device, quantity, selinux};
 use crate::network::PublishedPort;
 use crate::pod::env::{EnvVar, Fact, From};
 use crate::pod::spec::{Container, Needs, Pull};
@@ -126,8 +126,21 @@ fn security(fields: &mut Fields<'_>, pods: &Security, container: &mut Container)
     if container.non_root && user == "0" {
         given.refuse("runAsNonRoot", "is said of a container whose user is 0");
     }
-    given.only("privileged", &["false"]);
-    given.only("procMount", &["Default"]);
+    container.unmasked = match given.text("procMount").as_str() {
+        "" | "Default" => false,
+        "Unmasked" => true,
+        _ => {
+            given.refuse("procMount", "must be Default or Unmasked");
+            false
+        }
+    };
+    if given.flag("privileged").unwrap_or(false) {
+        if escalates == Some(false) {
+            let words = "must not be false for a privileged container";
+            given.refuse("allowPrivilegeEscalation", words);
+        }
+        device::unwall(container);
+    }
     given.end();
 }
 

@@ -4,6 +4,7 @@
 //! all of it at once.
 
 mod container;
+mod device;
 mod downward;
 mod files;
 mod network;
@@ -16,7 +17,7 @@ mod selinux;
 mod volume;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -260,17 +261,20 @@ pub(crate) fn spec(
         annotations,
         storage: downward::storage(&mut fields),
     };
+    let mut devices = BTreeSet::new();
     let mut draft = Draft {
         restart,
         stop_grace: fields.seconds("terminationGracePeriodSeconds"),
         hostname: fields.text("hostname"),
-        volumes: fields.each("volumes", |it| volume::volume(it, &around)),
+        volumes: fields.each("volumes", |it| volume::volume(it, &around, &mut devices)),
         host_aliases: fields
             .each("hostAliases", alias)
             .into_iter()
             .flatten()
             .collect(),
         host_network: fields.flag("hostNetwork").unwrap_or(false),
+        host_pid: fields.flag("hostPID").unwrap_or(false),
+        host_ipc: fields.flag("hostIPC").unwrap_or(false),
         share_processes: fields.flag("shareProcessNamespace").unwrap_or(false),
         sandbox_class: class(&mut fields),
         ..Draft::default()
@@ -288,7 +292,8 @@ pub(crate) fn spec(
         container::container(it, beside, &pods, false, &mut ports)
     });
     selinux::label_files(&mut draft);
-    owner::owners(&mut fields, &mut draft, annotations);
+    owner::owners(&mut fields, &mut draft, annotations, &devices);
+    device::devices(&mut fields, &mut draft, &devices);
     // In the node's network a container's ports are the node's already.
     if !draft.host_network {
         draft.network.ports = ports;
@@ -385,8 +390,6 @@ fn defaults(fields: &mut Fields<'_>) {
     ]);
     fields.known(&["tolerations", "serviceAccount", "serviceAccountName"]);
     fields.only("hostUsers", &["false"]);
-    fields.only("hostIPC", &["false"]);
-    fields.only("hostPID", &["false"]);
     fields.only("automountServiceAccountToken", &["false"]);
     fields.only("setHostnameAsFQDN", &["false"]);
 }

@@ -3,7 +3,7 @@
 //! there, with the node's number; a pod of ours has numbers of its own, and acts on the node's disk
 //! as the owner that an annotation of the pod names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::spec::{Container, Draft};
 use super::super::volume::{Source, Volume};
@@ -12,15 +12,17 @@ use super::reader::Fields;
 /// The annotation of a volume is this with the volume's name: `1000`, or `1000:1000` with a group.
 const OWNER: &str = "pod.aurae/owner.";
 
-/// Gives the volumes their owners, and names each mount that would be read-only in silence.
+/// Gives the volumes their owners, and names each mount that would be read-only in silence. A
+/// device has its container's root for an owner.
 pub(super) fn owners(
     fields: &mut Fields<'_>,
     draft: &mut Draft,
     annotations: &BTreeMap<String, String>,
+    devices: &BTreeSet<String>,
 ) {
     for (key, text) in annotations {
         if let Some(name) = key.strip_prefix(OWNER)
-            && let Err(words) = give(&mut draft.volumes, name, text)
+            && let Err(words) = give(&mut draft.volumes, name, text, devices)
         {
             fields.refuse("volumes", format!("the annotation {key} {words}"));
         }
@@ -31,7 +33,7 @@ pub(super) fn owners(
     ];
     for (list, containers) in lists {
         for (i, container) in containers.iter().enumerate() {
-            for at in silent(&draft.volumes, container) {
+            for at in silent(&draft.volumes, container, devices) {
                 let volume = container.mounts.get(at).map_or("", |it| &it.volume);
                 let words = format!(
                     "must be true for the hostPath {volume}, unless the pod's annotation \
@@ -44,7 +46,17 @@ pub(super) fn owners(
     }
 }
 
-fn give(volumes: &mut [Volume], name: &str, text: &str) -> Result<(), String> {
+fn give(
+    volumes: &mut [Volume],
+    name: &str,
+    text: &str,
+    devices: &BTreeSet<String>,
+) -> Result<(), String> {
+    if devices.contains(name) {
+        return Err(format!(
+            "names {name}, which is a device: its owner is the pod's root"
+        ));
+    }
     let (uid, gid) = match text.split_once(':') {
         Some((uid, gid)) => (uid, Some(gid)),
         None => (text, None),
@@ -67,11 +79,12 @@ fn give(volumes: &mut [Volume], name: &str, text: &str) -> Result<(), String> {
 }
 
 /// The mounts that ask for writing and have no owner.
-fn silent(volumes: &[Volume], container: &Container) -> Vec<usize> {
+fn silent(volumes: &[Volume], container: &Container, devices: &BTreeSet<String>) -> Vec<usize> {
     let ownerless = |name: &str| {
         let volume = volumes.iter().find(|it| it.name == name);
         let source = volume.map(|it| &it.source);
-        matches!(source, Some(Source::Host(host)) if host.owner_uid.is_none())
+        let is_ownerless = matches!(source, Some(Source::Host(host)) if host.owner_uid.is_none());
+        is_ownerless && !devices.contains(name)
     };
     let mounts = container.mounts.iter().enumerate();
     let silent = mounts.filter(|(_, mount)| !mount.read_only && ownerless(&mount.volume));

@@ -4,6 +4,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::device::Device;
 use crate::pod::PodSpec;
 use crate::pod::env::{Fact, From};
 use crate::pod::probe::Ask;
@@ -86,7 +87,8 @@ fn what_cant_be_taken_is_named_by_its_path_all_at_once() {
         "nodeSelector": {"disk": "ssd"},
         "containers": [
             {"name": "a", "image": "x", "ports": [{"containerPort": 80, "hostIP": "node"}]},
-            {"name": "b", "image": "x", "securityContext": {"privileged": true},
+            {"name": "b", "image": "x",
+             "securityContext": {"privileged": true, "allowPrivilegeEscalation": false},
              "resources": {"limits": {"cpu": "much", "nvidia.com/gpu": 1}},
              "env": [{"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.qosClass"}}}],
              "livenessProbe": {"httpGet": {"port": "none", "scheme": "GOPHER"}}}],
@@ -103,7 +105,7 @@ fn what_cant_be_taken_is_named_by_its_path_all_at_once() {
         "spec.containers[1].livenessProbe.httpGet.scheme",
         "spec.containers[1].resources.limits.cpu",
         "spec.containers[1].resources.limits.nvidia.com/gpu",
-        "spec.containers[1].securityContext.privileged",
+        "spec.containers[1].securityContext.allowPrivilegeEscalation",
         "spec.dnsPolicy",
         "spec.nodeSelector",
         "spec.volumes[0].emptyDir.medium",
@@ -279,6 +281,60 @@ fn a_folder_of_the_node_is_read_only_in_words_or_has_an_owner() {
     }
     let problems = with(json!({"pod.aurae/owner.host": "root"})).unwrap_err();
     assert!(problems[0].words.contains("UID:GID"), "{problems:?}");
+}
+
+#[test]
+fn the_nodes_namespaces_and_devices_are_taken_as_kubernetes_has_them() {
+    let mount = |name: &str, path: &str| json!({"name": name, "mountPath": path});
+    let mut document = pod(json!({
+        "hostPID": true, "hostIPC": true,
+        "containers": [
+            {"name": "a", "image": "x", "volumeMounts": [
+                mount("data", "/data"), mount("fuse", "/dev/fuse"),
+                {"name": "disk", "mountPath": "/dev/own", "readOnly": true}]},
+            {"name": "b", "image": "x", "securityContext": {"privileged": true,
+                "capabilities": {"drop": ["ALL"]}}},
+            {"name": "c", "image": "x", "securityContext": {"procMount": "Unmasked"}}],
+        "volumes": [{"name": "data", "emptyDir": {}},
+            {"name": "fuse", "hostPath": {"path": "/dev/fuse", "type": "CharDevice"}},
+            {"name": "disk", "hostPath": {"path": "/dev/vdb", "type": "BlockDevice"}}]}));
+    let taken = read(vec![document.clone()]).unwrap();
+    let draft = &taken[0].draft;
+    assert!(draft.host_pid && draft.host_ipc);
+    let volumes: Vec<_> = draft.volumes.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(volumes, ["data"]);
+    let [a, b, c] = &draft.containers[..] else {
+        panic!("{draft:?}");
+    };
+    let device = |path: &str, target: &str, access: &str| Device {
+        path: path.to_owned(),
+        target: target.to_owned(),
+        access: access.to_owned(),
+    };
+    let expected = [
+        device("/dev/fuse", "/dev/fuse", ""),
+        device("/dev/vdb", "/dev/own", "r"),
+    ];
+    assert_eq!(a.devices, expected);
+    assert_eq!(a.mounts.len(), 1);
+    assert!(!a.unconfined && !a.unmasked && !a.all_devices);
+    assert_eq!(b.add_capabilities, ["ALL"]);
+    assert!(b.drop_capabilities.is_empty() && b.unconfined && b.unmasked && b.all_devices);
+    assert!(c.unmasked && !c.all_devices && c.add_capabilities.is_empty());
+    PodSpec::try_from(draft.clone()).unwrap();
+
+    let spec = &mut document["spec"];
+    spec["containers"][0]["volumeMounts"][1]["subPath"] = json!("part");
+    spec["containers"][2]["securityContext"]["procMount"] = json!("None");
+    let wrong = [
+        "spec.containers[0].volumeMounts[1].subPath",
+        "spec.containers[2].securityContext.procMount",
+    ];
+    let mut found = paths(vec![document.clone()]);
+    found.sort();
+    assert_eq!(found, wrong);
+    document["metadata"]["annotations"] = json!({"pod.aurae/owner.fuse": "0"});
+    assert!(paths(vec![document]).contains(&"spec.volumes".to_owned()));
 }
 
 #[test]

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Volumes of a manifest.
 
+use std::collections::BTreeSet;
+
 use base64::Engine;
 
 use super::files::{self, Around, Parts};
@@ -8,7 +10,12 @@ use super::reader::Fields;
 use super::{container, quantity};
 use crate::pod::volume::{Empty, Host, HostKind, Source, Volume};
 
-pub(super) fn volume(mut fields: Fields<'_>, around: &Around<'_>) -> Volume {
+/// `devices` gets the names of those that are devices of the node.
+pub(super) fn volume(
+    mut fields: Fields<'_>,
+    around: &Around<'_>,
+    devices: &mut BTreeSet<String>,
+) -> Volume {
     let name = fields.text("name");
     let empty = fields.object("emptyDir").map(empty);
     let mut files = |field: &str, read: fn(Fields<'_>, &mut Parts<'_>)| {
@@ -21,7 +28,13 @@ pub(super) fn volume(mut fields: Fields<'_>, around: &Around<'_>) -> Volume {
     let secret = files("secret", files::secret);
     let downward = files("downwardAPI", files::downward);
     let projected = files("projected", files::projected);
-    let host = fields.object("hostPath").map(host);
+    let host = fields.object("hostPath").map(|it| {
+        let (source, is_device) = host(it);
+        if is_device {
+            devices.insert(name.clone());
+        }
+        source
+    });
     let given = [empty, config, secret, downward, projected, host];
     let source = given.into_iter().flatten().next();
     if source.is_none() {
@@ -35,6 +48,9 @@ pub(super) fn volume(mut fields: Fields<'_>, around: &Around<'_>) -> Volume {
     }
 }
 
+const DEVICE: &str = "CharDevice";
+const BLOCK_DEVICE: &str = "BlockDevice";
+
 /// In memory, whatever the medium: the node's disk bounds no folder.
 fn empty(mut fields: Fields<'_>) -> Source {
     fields.only("medium", &["", "Memory"]);
@@ -46,20 +62,18 @@ fn empty(mut fields: Fields<'_>) -> Source {
     })
 }
 
-fn host(mut fields: Fields<'_>) -> Source {
+/// Also whether it is a device.
+fn host(mut fields: Fields<'_>) -> (Source, bool) {
     let path = fields.text("path");
-    let kind = match fields.text("type").as_str() {
+    let given = fields.text("type");
+    let kind = match given.as_str() {
         "" => HostKind::Any,
         "Directory" => HostKind::Folder,
         "File" => HostKind::File,
         "Socket" => HostKind::Socket,
         "DirectoryOrCreate" => HostKind::FolderOrCreate,
         "FileOrCreate" => HostKind::FileOrCreate,
-        other @ ("CharDevice" | "BlockDevice") => {
-            let words = format!("is {other}: a device of a volume can't be opened in a pod");
-            fields.refuse("type", words);
-            HostKind::Any
-        }
+        DEVICE | BLOCK_DEVICE => HostKind::Any,
         other => {
             let words = format!("is {other}, which is no type of Kubernetes");
             fields.refuse("type", words);
@@ -67,11 +81,13 @@ fn host(mut fields: Fields<'_>) -> Source {
         }
     };
     fields.end();
-    Source::Host(Host {
+    let host = Host {
         path,
         kind,
         ..Host::default()
-    })
+    };
+    let is_device = [DEVICE, BLOCK_DEVICE].contains(&given.as_str());
+    (Source::Host(host), is_device)
 }
 
 /// The text of base64 with padding; `None` where it is none.

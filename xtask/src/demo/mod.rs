@@ -2,6 +2,8 @@
 //! `./x demo`: the main job as a story with visible steps, on a node of its own. Every step is
 //! checked: a node that doesn't keep a promise breaks the story.
 
+mod image;
+
 use std::io::{Write, stderr, stdout};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -23,8 +25,10 @@ pub(crate) fn run() -> Result<ExitCode> {
     let started = Instant::now();
     let bed = Bed::new(&build::target()?, &binaries)?;
     let files = build::root()?.join("xtask/demo");
+    let mut copies = vec![Copy::new(files, "/srv/demo")];
+    copies.extend(image::copies()?);
     let options = Options {
-        copies: vec![Copy::new(files, "/srv/demo")],
+        copies,
         ..Options::default()
     };
     println!("Booting Debian's kernel with auraed as PID 1");
@@ -63,7 +67,10 @@ impl Demo {
         self.server()?;
         self.logs()?;
         self.death()?;
-        self.end()
+        self.end_of_cell()?;
+        image::tell(self)?;
+        self.step("The node powers off");
+        Ok(())
     }
 
     fn cell(&self) -> Result<()> {
@@ -151,10 +158,9 @@ impl Demo {
         Ok(())
     }
 
-    fn end(&self) -> Result<()> {
+    fn end_of_cell(&self) -> Result<()> {
         self.step("Stopped, with its exit status");
         self.shown("aurae stop web/nginx && aurae ps -a")?;
-        self.step("Everything goes, and the node powers off");
         self.shown("aurae rm -r --force web")
     }
 

@@ -4,6 +4,9 @@
 //!
 //! The kernel keeps the rules with the group, so a daemon that comes back finds them there.
 
+mod every;
+
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -67,7 +70,7 @@ pub(crate) fn find(
     let devices = spec.container.iter().flat_map(|it| &it.devices);
     for (at, device) in devices.enumerate() {
         let field = format!("cell.spec.container.devices[{at}]");
-        check_around(index, key, device).map_err(|error| error.field(field.clone()))?;
+        check_around(index, key, &device.path).map_err(|error| error.field(field.clone()))?;
         let within = |error: Error| error.field(format!("{field}.path"));
         if !device.is_named() {
             asked.found.push(look_at(device).map_err(within)?);
@@ -80,11 +83,21 @@ pub(crate) fn find(
         asked.mounts.extend(edits.mounts);
         asked.env.extend(edits.env);
     }
+    if spec.container.as_ref().is_some_and(|it| it.all_devices) {
+        let field = "cell.spec.container.all_devices";
+        check_around(index, key, ALL).map_err(|error| error.field(field))?;
+        let taken: BTreeSet<_> = asked.found.iter().map(|it| it.target.clone()).collect();
+        let every = every::find(&taken).map_err(|error| error.field(field))?;
+        asked.found.extend(every);
+    }
     Ok(asked)
 }
 
+/// What a container asks for that asks for all.
+const ALL: &str = "every device of the node";
+
 /// What the rules of a group around refuse stays refused.
-fn check_around(index: &Index, key: &Key, device: &Device) -> Result<(), Error> {
+fn check_around(index: &Index, key: &Key, asked: &str) -> Result<(), Error> {
     for around in std::iter::successors(key.parent(), Key::parent) {
         let object = index.at(&around);
         let Some(Object::Cell(cell)) = object.as_deref() else {
@@ -93,9 +106,9 @@ fn check_around(index: &Index, key: &Key, device: &Device) -> Result<(), Error> 
         let Some(container) = &cell.spec.container else {
             continue;
         };
-        if !container.devices.iter().any(|has| has.path == device.path) {
-            let path = &device.path;
-            let problem = format!("{path} isn't a device of the container {}", around.path);
+        let has = container.devices.iter().any(|has| has.path == asked);
+        if !has && !container.all_devices {
+            let problem = format!("{asked} isn't a device of the container {}", around.path);
             return Err(Error::invalid("", problem).hint("give that container the device as well"));
         }
     }
@@ -117,17 +130,21 @@ fn look_at(device: &Device) -> Result<Found, Error> {
     if !matches!(kind, FileType::CharacterDevice | FileType::BlockDevice) {
         return Err(bad("is no device".to_owned()));
     }
-    Ok(Found {
-        kind,
-        major: rustix::fs::major(stat.st_rdev),
-        minor: rustix::fs::minor(stat.st_rdev),
-        mode: stat.st_mode & 0o777,
-        access: Access::parse(device.effective_access()).unwrap_or_default(),
-        target: device.effective_target().to_owned(),
-    })
+    Ok(Found::of(device, &stat))
 }
 
 impl Found {
+    fn of(device: &Device, stat: &rustix::fs::Stat) -> Found {
+        Found {
+            kind: FileType::from_raw_mode(stat.st_mode),
+            major: rustix::fs::major(stat.st_rdev),
+            minor: rustix::fs::minor(stat.st_rdev),
+            mode: stat.st_mode & 0o777,
+            access: Access::parse(device.effective_access()).unwrap_or_default(),
+            target: device.effective_target().to_owned(),
+        }
+    }
+
     fn rule(&self) -> Rule {
         Rule {
             allow: true,
@@ -192,10 +209,14 @@ pub(crate) fn prepare<'a>(
 /// `UNSUPPORTED`: devices are asked for, and the node may have no rules; or it may have some, and
 /// not for this group. Any other failure of the kernel's.
 pub(crate) fn restrict(group: &Cgroup, spec: &CellSpec, found: &[Found]) -> Result<(), Error> {
-    if spec.container.is_none() {
+    let Some(container) = &spec.container else {
         return Ok(());
-    }
-    let program = match program(found) {
+    };
+    let rules = match container.all_devices {
+        true => Rules::All,
+        false => Rules::Of(found),
+    };
+    let program = match program(rules) {
         Ok(program) => program,
         Err(error) if found.is_empty() && has_no_rules(&error) => {
             tracing::warn!(%error, "a container has no rules of devices");
@@ -225,18 +246,39 @@ fn has_no_rules(error: &kernel::Error) -> bool {
 }
 
 /// The rules of a container with these devices, loaded.
-fn program(found: &[Found]) -> Result<Arc<Program>, kernel::Error> {
-    if found.is_empty() {
-        if let Some(program) = HARMLESS.get() {
-            return Ok(program.clone());
+fn program(rules: Rules<'_>) -> Result<Arc<Program>, kernel::Error> {
+    let rules = match rules {
+        Rules::All => vec![EVERY],
+        Rules::Of([]) => {
+            if let Some(program) = HARMLESS.get() {
+                return Ok(program.clone());
+            }
+            let program = Arc::new(Program::load(&harmless())?);
+            return Ok(HARMLESS.get_or_init(|| program).clone());
         }
-        let program = Arc::new(Program::load(&harmless())?);
-        return Ok(HARMLESS.get_or_init(|| program).clone());
-    }
-    let mut rules = harmless();
-    rules.extend(found.iter().map(Found::rule));
+        Rules::Of(found) => {
+            let mut rules = harmless();
+            rules.extend(found.iter().map(Found::rule));
+            rules
+        }
+    };
     Program::load(&rules).map(Arc::new)
 }
+
+/// What a container may use.
+enum Rules<'a> {
+    /// Also what comes later: of that it can make no node, and an administrator can.
+    All,
+    Of(&'a [Found]),
+}
+
+const EVERY: Rule = Rule {
+    allow: true,
+    kind: Kind::All,
+    major: None,
+    minor: None,
+    access: Access::ALL,
+};
 
 /// What is to be said of a cell's devices: nothing where the kernel has their rules.
 pub(crate) fn conditions(spec: &CellSpec, group: &Cgroup) -> Vec<Condition> {
