@@ -23,22 +23,21 @@ pub(super) fn copies() -> Result<Vec<Copy>> {
 
 pub(super) fn tell(demo: &Demo) -> Result<()> {
     demo.step("A registry, in a cell on the node's network, and an image in it");
-    demo.shown(
-        "sh /srv/demo/image.sh /tmp/site.tar
-         aurae image import --name localhost:5000/site:1 /tmp/site.tar
-         aurae cell run registry --share net --read /srv/demo
-         aurae run --cell registry --name registry -d -- docker-registry serve /srv/demo/registry.yml",
-    )?;
+    for line in [
+        "sh /srv/demo/image.sh /tmp/site.tar",
+        "aurae image import --name localhost:5000/site:1 /tmp/site.tar",
+        "aurae cell run registry --share net --read /srv/demo",
+        "aurae run --cell registry --name serve -d -- docker-registry serve /srv/demo/registry.yml",
+    ] {
+        demo.shown(line)?;
+    }
     let up = "for try in $(seq 100); do curl -sfo /dev/null http://localhost:5000/v2/ && exit; \
               sleep 0.1; done; exit 1";
     demo.node
         .sh(up)
-        .context("the registry should answer: `aurae logs registry/registry`")?;
-    demo.shown(
-        "aurae image push localhost:5000/site:1
-         aurae image rm localhost:5000/site:1
-         aurae image prune",
-    )?;
+        .context("the registry should answer: `aurae logs registry/serve`")?;
+    demo.shown("aurae image push localhost:5000/site:1")?;
+    demo.shown("aurae image rm localhost:5000/site:1 && aurae image prune")?;
     demo.step("The image, pulled and run by one command");
     demo.shown("aurae run -d --name site -p 8080:80 localhost:5000/site:1")?;
     demo.step("Its page, by the node's port");

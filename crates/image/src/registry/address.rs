@@ -85,9 +85,44 @@ impl Resolve for PublicOnly {
     }
 }
 
+/// Resolves names to all of their addresses. `localhost` is this machine without a question (RFC
+/// 6761, section 6.3): a small node may have no `/etc/hosts`.
+#[derive(Debug)]
+pub(crate) struct Anywhere;
+
+impl Resolve for Anywhere {
+    fn resolve(&self, name: Name) -> Resolving {
+        Box::pin(async move {
+            if is_localhost(name.as_str()) {
+                let own = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+                let own = own.map(|address: IpAddr| SocketAddr::new(address, 0));
+                return Ok(Box::new(own.into_iter()) as Addrs);
+            }
+            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            Ok(Box::new(found.collect::<Vec<_>>().into_iter()) as Addrs)
+        })
+    }
+}
+
+fn is_localhost(name: &str) -> bool {
+    let name = name.trim_end_matches('.').to_ascii_lowercase();
+    name == "localhost" || name.ends_with(".localhost")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn localhost_is_this_machine_without_a_question() {
+        for name in ["localhost", "LocalHost.", "registry.localhost"] {
+            let found = Anywhere.resolve(name.parse().unwrap()).await.unwrap();
+            assert!(found.into_iter().all(|it| it.ip().is_loopback()), "{name}");
+        }
+        for other in ["localhost.example", "notlocalhost"] {
+            assert!(!is_localhost(other), "{other}");
+        }
+    }
 
     #[test]
     fn special_addresses_are_not_public() {

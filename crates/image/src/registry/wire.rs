@@ -18,7 +18,7 @@ use http::{Method, StatusCode};
 use reqwest::{Request, Response, Url};
 
 use super::Options;
-use super::address::{PrivateAddress, PublicOnly, is_public};
+use super::address::{Anywhere, PrivateAddress, PublicOnly, is_public};
 use super::credentials::Secret;
 use super::error::{RegistryError, presentable};
 use super::hosts::{Host, Hosts};
@@ -67,9 +67,10 @@ impl Wire {
                 .referer(false)
                 .connect_timeout(options.connect)
                 .user_agent(concat!("aurae/", env!("CARGO_PKG_VERSION")));
-            if guarded {
-                builder = builder.dns_resolver(PublicOnly);
-            }
+            builder = match guarded {
+                true => builder.dns_resolver(PublicOnly),
+                false => builder.dns_resolver(Anywhere),
+            };
             builder.build().map_err(|problem| RegistryError::Config {
                 path: "TLS".into(),
                 problem: chain(&problem),
