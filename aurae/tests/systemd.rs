@@ -178,6 +178,10 @@ fn shows_units(machine: &Machine) {
     assert_eq!(machine.call("systemctl reset-failed bad").0, 0);
     assert_eq!(machine.call("systemctl stop web").0, 0);
     assert_eq!(machine.call("systemctl status web").0, 3);
+    // A pattern means what is up, unless all are asked for.
+    let (status, out, _) = machine.call("systemctl status we*");
+    assert_eq!((status, out.as_str()), (0, ""));
+    assert_eq!(machine.call("systemctl status -a we*").0, 3);
     let (status, _, err) = machine.call("systemctl disable --now web");
     assert!(status == 0 && err.starts_with("Removed "), "{err}");
     let (status, out, _) = machine.call("systemctl list-unit-files web.service --no-legend");

@@ -172,6 +172,14 @@ fn slice(node: &mut Node) -> Result<()> {
         "{}until test $(cat {group}/pids.max) = max; do sleep 0.1; done",
         limit("infinity")
     ))?;
+    // A slice without a file gets its first limit while a unit that names it runs.
+    node.sh(&format!(
+        "rm /etc/systemd/system/few.slice; systemctl daemon-reload; systemctl restart calm; \
+         test $(cat {group}/pids.max) = max && systemctl set-property --runtime few.slice TasksMax=9; \
+         until test $(cat {group}/pids.max) = 9; do sleep 0.1; done; \
+         test \"$(systemctl show -P Description few.slice)\" = 'Slice /few' && \
+         rm -r /run/systemd/system.control/few.slice.d && systemctl daemon-reload"
+    ))?;
     node.sh(&format!(
         "systemctl stop calm; until test ! -e {group}; do sleep 0.1; done"
     ))

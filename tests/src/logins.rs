@@ -95,6 +95,14 @@ pub(crate) fn comes_in(node: &mut Node) -> Result<()> {
          pid=$(pgrep -u story -x sleep); \
          grep -qx 0::/user.slice/user-{uid}.slice/session-{id}.scope /proc/$pid/cgroup; \
          loginctl --no-pager user-status story | grep -q session-{id}.scope"
+    ))?;
+    // What the user's slice may use is changed, and lifted, while the session is in it.
+    node.sh(&format!(
+        "set -e; limit=/sys/fs/cgroup/user.slice/user-{uid}.slice/pids.max; was=$(cat $limit); \
+         systemctl set-property --runtime user-{uid}.slice TasksMax=77; \
+         until test $(cat $limit) = 77; do sleep 0.1; done; \
+         rm -r /run/systemd/system.control/user-{uid}.slice.d; systemctl daemon-reload; \
+         until test $(cat $limit) = $was; do sleep 0.1; done"
     ))
     .map(drop)
 }

@@ -82,9 +82,7 @@ const SYSTEMDS_OWN: &[(&str, &str)] = &[
         "systemd-fsck starts it for its progress, and it ends when that is over",
     ),
     ("systemd-initctl.socket", "native"),
-    ("systemd-journald.socket", "native"),
     ("systemd-journald-audit.socket", "native"),
-    ("systemd-journald-dev-log.socket", "native"),
     ("systemd-update-utmp.service", "no records in utmp"),
 ];
 

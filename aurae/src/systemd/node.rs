@@ -68,12 +68,11 @@ impl Node {
         }
     }
 
-    /// The whole names that words mean: a pattern is held against the units that are loaded, or,
-    /// with `files`, those that have a file.
+    /// The whole names that words mean: a pattern is held against these units.
     pub(super) async fn named(
         &self,
         words: &[String],
-        files: bool,
+        among: Among,
     ) -> Result<Vec<String>, Failure> {
         let mut names = Vec::new();
         let mut loaded = None;
@@ -84,15 +83,33 @@ impl Node {
             }
             let units = match &mut loaded {
                 Some(units) => units,
-                none => none.insert(self.list(files).await?),
+                none => none.insert(self.list(among == Among::Files).await?),
             };
             let pattern = whole(word).unwrap_or_else(|_| with_suffix(word));
-            let matching = units.iter().filter(|it| glob::matches(&pattern, &it.name));
+            let matching = units.iter().filter(|it| among.has(it));
+            let matching = matching.filter(|it| glob::matches(&pattern, &it.name));
             names.extend(matching.map(|it| it.name.clone()));
         }
         let mut seen = std::collections::BTreeSet::new();
         names.retain(|name| seen.insert(name.clone()));
         Ok(names)
+    }
+}
+
+/// Which units patterns mean.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Among {
+    /// Those that are loaded, and are not down or have a job (systemctl(1), "Parameter Syntax").
+    Up,
+    /// All that are loaded.
+    Loaded,
+    /// All that have a file.
+    Files,
+}
+
+impl Among {
+    fn has(self, unit: &UnitStatus) -> bool {
+        self != Self::Up || unit.active != "inactive" || unit.job_id != 0
     }
 }
 

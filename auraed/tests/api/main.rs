@@ -73,6 +73,7 @@ mod units_many;
 mod units_own;
 mod units_past;
 mod units_shown;
+mod units_slices;
 mod units_syslog;
 mod withdrawn;
 

@@ -19,6 +19,7 @@ use tokio::sync::watch;
 
 use super::Runtime;
 use super::cell::{leaf, limits};
+use super::slices;
 
 /// Limits that a topmost slice has from the group of all tenants: what the node keeps for itself is
 /// kept from logins, too.
@@ -146,6 +147,20 @@ impl Scopes {
         Ok(())
     }
 
+    /// Gives the innermost of these slices what its files say now, where its group is there. Blocks
+    /// for a few system calls.
+    pub fn limit_slice(&self, slices: &[String], resources: &Resources) {
+        let mut folder = self.root.clone();
+        folder.extend(slices);
+        let Ok(group) = Cgroup::open(&folder) else {
+            return;
+        };
+        limit(&group, resources);
+        if slices.len() == 1 {
+            self.hold(&group);
+        }
+    }
+
     /// Moves more processes into a group that is there.
     ///
     /// # Errors
@@ -267,11 +282,9 @@ impl Scopes {
     }
 }
 
-/// What a slice's files say. A login isn't refused for a limit that can't be set.
+/// What a slice's files say, and no more. A login isn't refused for a limit that can't be set.
 fn limit(slice: &Cgroup, resources: &Resources) {
-    let limits = limits::of(resources);
-    let set = limits.and_then(|it| slice.set_limits(&it).map_err(failed));
-    if let Err(error) = set {
+    if let Err(error) = slices::limit(slice, resources) {
         tracing::warn!(group = %slice.path().display(), %error, "a slice isn't limited");
     }
 }

@@ -126,7 +126,7 @@ pub(crate) fn enter(
 }
 
 /// Gives a slice these limits and no others.
-fn limit(slice: &Cgroup, resources: &Resources) -> Result<(), Error> {
+pub(crate) fn limit(slice: &Cgroup, resources: &Resources) -> Result<(), Error> {
     let noted = slice.mark(NOTE).ok().flatten();
     let before = noted.and_then(|it| serde_json::from_slice(&it).ok());
     let before: Resources = before.unwrap_or_default();

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use crate::failure::Failure;
+use crate::systemd::node::Among;
 use crate::systemd::time::Style;
 use crate::systemd::{left, refused};
 
@@ -191,6 +192,14 @@ impl Options {
         match asked.iter().find(|(asked, _)| *asked) {
             Some((_, what)) => Err(refused(what)),
             None => Ok(()),
+        }
+    }
+
+    /// Which units a pattern means.
+    pub(super) fn among(&self) -> Among {
+        match self.all || self.failed || !self.states.is_empty() {
+            true => Among::Loaded,
+            false => Among::Up,
         }
     }
 

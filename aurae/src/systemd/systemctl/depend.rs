@@ -36,7 +36,7 @@ struct Tree<'a> {
 pub(super) async fn run(node: &Node, options: &Options, words: &[String]) -> Result<u8, Failure> {
     let names = match words.is_empty() {
         true => vec!["default.target".to_owned()],
-        false => node.named(words, false).await?,
+        false => node.named(words, options.among()).await?,
     };
     let kinds: &[&str] = match (options.before, options.after) {
         (true, _) => &["Before"],

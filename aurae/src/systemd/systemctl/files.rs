@@ -16,7 +16,7 @@ use super::state::counts_as_enabled;
 use super::too_few;
 use crate::failure::{FAILED, Failure};
 use crate::output::{note, print_line, printable};
-use crate::systemd::node::{Node, whole};
+use crate::systemd::node::{Among, Node, whole};
 use crate::systemd::tell;
 use crate::systemd::unitfiles::{Change, Files};
 
@@ -157,7 +157,7 @@ pub(super) async fn run(
     if words.is_empty() && verb != "preset-all" {
         return Err(too_few(verb));
     }
-    let names = node.named(words, true).await?;
+    let names = node.named(words, Among::Files).await?;
     let mut changes = Vec::new();
     if verb == "reenable" {
         changes.extend(changed(node, options, "disable", &names).await?);

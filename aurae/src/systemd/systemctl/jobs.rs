@@ -14,7 +14,7 @@ use super::too_few;
 use crate::failure::{FAILED, Failure};
 use crate::output::{note, printable};
 use crate::session::is_not_found;
-use crate::systemd::node::{LONGEST, Node};
+use crate::systemd::node::{Among, LONGEST, Node};
 use crate::systemd::tell;
 
 /// systemctl's exit status where a unit isn't there.
@@ -88,7 +88,7 @@ pub(super) async fn run(
     if words.is_empty() {
         return Err(too_few(job.word()));
     }
-    let names = node.named(words, false).await?;
+    let names = node.named(words, options.among()).await?;
     let mode = mode(options)?;
     let asked = names.iter().map(|name| one(node, options, job, mode, name));
     let mut status = 0;
@@ -275,7 +275,7 @@ pub(super) async fn kill(node: &Node, options: &Options, words: &[String]) -> Re
         other => return Err(Failure::new(format!("Unknown --kill-whom= value: {other}"))),
     };
     let mut status = 0;
-    for name in node.named(words, false).await? {
+    for name in node.named(words, options.among()).await? {
         let request = KillUnitRequest {
             name: name.clone(),
             signal: options.signal.clone(),
@@ -294,7 +294,7 @@ pub(super) async fn kill(node: &Node, options: &Options, words: &[String]) -> Re
 
 /// Forgets failures.
 pub(super) async fn reset_failed(node: &Node, words: &[String]) -> Result<u8, Failure> {
-    let names = node.named(words, false).await?;
+    let names = node.named(words, Among::Up).await?;
     if names.is_empty() && !words.is_empty() {
         return Ok(0);
     }

@@ -15,7 +15,7 @@ mod values;
 
 use std::ffi::OsString;
 
-use super::node::Node;
+use super::node::{Among, Node};
 use super::{Name, apart, left, parse, power, refused};
 use crate::failure::Failure;
 use crate::output::{print, print_line};
@@ -164,7 +164,7 @@ async fn cat(node: &Node, words: &[String]) -> Result<u8, Failure> {
     }
     let mut status = 0;
     let mut first = true;
-    for name in node.named(words, false).await? {
+    for name in node.named(words, Among::Up).await? {
         let Some(detail) = node.get(&name).await? else {
             crate::output::note(&format!("No files found for {name}."));
             status = 1;

@@ -18,7 +18,7 @@ pub(super) async fn run(node: &Node, options: &Options, words: &[String]) -> Res
         return manager(node, options).await;
     }
     let style = options.style()?;
-    for (at, name) in node.named(words, false).await?.iter().enumerate() {
+    for (at, name) in node.named(words, options.among()).await?.iter().enumerate() {
         if at > 0 {
             print_line("")?;
         }

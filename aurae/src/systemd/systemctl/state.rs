@@ -9,7 +9,7 @@ use super::args::Options;
 use super::too_few;
 use crate::failure::{FAILED, Failure};
 use crate::output::{note, print_line};
-use crate::systemd::node::Node;
+use crate::systemd::node::{Among, Node};
 
 /// LSB's status of a program that doesn't run, which systemctl has for `is-active`.
 const NOT_RUNNING: u8 = 3;
@@ -28,7 +28,7 @@ async fn any(
         return Err(too_few("it"));
     }
     let mut status = otherwise;
-    for name in node.named(words, false).await? {
+    for name in node.named(words, options.among()).await? {
         let detail = node.get(&name).await?;
         let active = detail.and_then(|it| it.status).map(|it| it.active);
         let active = active.unwrap_or_else(|| "inactive".to_owned());
@@ -75,7 +75,7 @@ pub(super) async fn enabled(
         return Err(too_few("is-enabled"));
     }
     let mut status = FAILED;
-    for name in node.named(words, true).await? {
+    for name in node.named(words, Among::Files).await? {
         let found = node.get(&name).await?.and_then(|it| it.status);
         let state = found.map(|it| it.file_state).unwrap_or_default();
         if state.is_empty() {

@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::output::{note, print, print_line, printable};
 use crate::quantity::show_bytes;
 use crate::systemd::journalctl;
-use crate::systemd::node::Node;
+use crate::systemd::node::{Among, Node};
 use crate::systemd::time;
 use crate::systemd::unitfiles::Files;
 use crate::systemd::words::dot;
@@ -35,7 +35,7 @@ pub(super) async fn run(node: &Node, options: &Options, words: &[String]) -> Res
     }
     let presets = Files::read(Path::new("/"), false).ok();
     let mut worst = 0;
-    let names = names(node, words).await?;
+    let names = names(node, words, options.among()).await?;
     for (at, name) in names.iter().enumerate() {
         if at > 0 {
             print_line("")?;
@@ -58,11 +58,11 @@ pub(super) async fn run(node: &Node, options: &Options, words: &[String]) -> Res
 }
 
 /// A number is a process: its unit is meant.
-async fn names(node: &Node, words: &[String]) -> Result<Vec<String>, Failure> {
+async fn names(node: &Node, words: &[String], among: Among) -> Result<Vec<String>, Failure> {
     let mut names = Vec::new();
     for word in words {
         let Ok(pid) = word.parse::<u32>() else {
-            names.extend(node.named(std::slice::from_ref(word), false).await?);
+            names.extend(node.named(std::slice::from_ref(word), among).await?);
             continue;
         };
         let units = node.list(false).await?;

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use api::schedule::v0::UnitFile;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use units::calendar::zones::FileZones;
 use units::exec::{Command, Privileges};
 use units::name::UnitName;
@@ -60,6 +62,7 @@ fn put(all: &mut BTreeMap<String, String>, field: &str, value: &Value) {
         Value::Texts(words) => words.join(" "),
         Value::Number(number) => number.to_string(),
         Value::Size(bytes) => bytes.to_string(),
+        Value::Bytes(bytes) => BASE64_STANDARD.encode(bytes),
         Value::Mode(bits) => format!("{bits:04o}"),
         Value::Signal(signal) => signal.number().to_string(),
         Value::Limit(Limit::Infinity) => "infinity".to_owned(),
@@ -160,7 +163,8 @@ mod tests {
         let all = shown(
             "a.service",
             "[Service]\nExecStart=-:/bin/echo \"%n\" ${A}\nRemainAfterExit=true\nKillSignal=INT\n\
-             MemoryMax=1M\nCPUQuota=10%\nRuntimeDirectoryMode=750\nExecCondition=/bin/true\n",
+             MemoryMax=1M\nCPUQuota=10%\nRuntimeDirectoryMode=750\nExecCondition=/bin/true\n\
+             StandardInputData=eHh4Cg==\nStandardInputText=aaa\n",
         );
         let get = |name: &str| all.get(name).map_or("(none)", String::as_str);
         assert_eq!((get("RemainAfterExit"), get("KillSignal")), ("yes", "2"));
@@ -171,6 +175,7 @@ mod tests {
         );
         assert_eq!(get("CPUQuotaPerSecUSec"), "100ms");
         assert_eq!(get("RuntimeDirectoryMode"), "0750");
+        assert_eq!(get("StandardInputData"), "eHh4CmFhYQo=");
         let (start, flags) = (get("ExecStart"), get("ExecStartEx"));
         assert!(
             start.starts_with(

@@ -36,17 +36,20 @@ const ROWS_OF_SYSTEMD: &[Row] = &[
         "the journal is the daemon's (`journal.enabled`): these are active, and can't be stopped",
     ),
     Row(
+        &["systemd-journald.socket", "systemd-journald-dev-log.socket"],
+        Present,
+        "the journal's sockets are the daemon's (`journal.enabled`): these are active, and can't \
+         be stopped",
+    ),
+    Row(
         &[
-            "systemd-journald.socket",
-            "systemd-journald-dev-log.socket",
             "systemd-journald-audit.socket",
             "systemd-journald@.service",
             "systemd-journald@.socket",
             "systemd-journald-varlink@.socket",
         ],
         Native,
-        "the journal's sockets are the daemon's (`journal.enabled`); audit messages stay in the \
-         kernel's log",
+        "there is one journal; audit messages stay in the kernel's log",
     ),
     Row(
         &["auraed.service", "aurae-cells.service"],
@@ -214,14 +217,47 @@ pub(crate) fn why(path: &str) -> Option<&'static str> {
 
 /// A unit that is active, and has nothing to begin or to end.
 const PRESENT: &str = "[Unit]\nDescription=Journal (the daemon's own)\nDefaultDependencies=no\n\
-    RefuseManualStop=yes\n[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStop=/bin/true\n";
+    IgnoreOnIsolate=yes\nRefuseManualStop=yes\n[Service]\nType=oneshot\nRemainAfterExit=yes\n\
+    ExecStop=/bin/true\n";
+
+/// Sockets of the same kind, and where the daemon listens in their place.
+const SOCKETS: [(&str, &str); 2] = [
+    (
+        "systemd-journald.socket",
+        "ListenDatagram=/run/systemd/journal/socket\nListenStream=/run/systemd/journal/stdout\n",
+    ),
+    (
+        "systemd-journald-dev-log.socket",
+        "ListenDatagram=/run/systemd/journal/dev-log\n",
+    ),
+];
+
+fn present(name: &str) -> String {
+    let Some((_, listens)) = SOCKETS.iter().find(|(socket, _)| *socket == name) else {
+        return PRESENT.to_owned();
+    };
+    format!(
+        "[Unit]\nDescription=Journal Socket (the daemon's own)\nDefaultDependencies=no\n\
+         IgnoreOnIsolate=yes\nRefuseManualStop=yes\n[Socket]\n{listens}\
+         Service=systemd-journald.service\n"
+    )
+}
+
+/// Whether a unit's file is of one that is active without anything begun: of a socket, without one
+/// that is opened.
+pub(crate) fn is_present(fragment: &str) -> bool {
+    let name = fragment
+        .strip_prefix(ROWS)
+        .and_then(|it| it.strip_prefix('/'));
+    name.and_then(row) == Some(Present)
+}
 
 /// The text at a path of the folder; an empty one masks.
 pub(crate) fn read(path: &str) -> Option<String> {
     let name = path.strip_prefix(ROWS)?.strip_prefix('/')?;
     match row(name)? {
         Native | Masked => Some(String::new()),
-        Present => Some(PRESENT.to_owned()),
+        Present => Some(present(name)),
         AsItIs => None,
     }
 }
@@ -320,6 +356,7 @@ mod tests {
             "user@.service",
             "systemd-initctl.service",
             "systemd-journald.service",
+            "systemd-journald.socket",
         ] {
             std::fs::write(format!("{lib}/{name}"), text).unwrap();
         }
@@ -341,6 +378,15 @@ mod tests {
         let journal = load("systemd-journald.service");
         assert!(journal.masked.is_none());
         assert!(journal.settings.commands("ExecStart").is_empty());
+        let socket = load("systemd-journald.socket");
+        assert!(is_present(&socket.fragment.unwrap()) && socket.masked.is_none());
+        assert!(socket.findings.iter().next().is_none());
+        assert_eq!(
+            units::depend::triggered(&load("systemd-journald-dev-log.socket")).unwrap(),
+            journal.id
+        );
+        assert!(!is_present(&format!("{ROWS}/user@.service")));
+        assert!(!is_present(&format!("{etc}/systemd-journald.socket")));
         std::fs::remove_dir_all(top).unwrap();
     }
 }

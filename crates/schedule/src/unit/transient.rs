@@ -96,7 +96,12 @@ impl Folder {
         linked.map_err(failed)
     }
 
-    fn remove(&self, unit: &UnitName) {
+    /// Whether a unit's file is one of these.
+    pub(super) fn has(&self, fragment: &str) -> bool {
+        Path::new(fragment).parent() == Some(&self.path)
+    }
+
+    pub(super) fn remove(&self, unit: &UnitName) {
         let path = self.path.join(unit.as_str());
         if let Err(error) = std::fs::remove_file(&path)
             && error.kind() != std::io::ErrorKind::NotFound
@@ -206,14 +211,16 @@ impl Units {
             Err(error) => return Err(error),
         };
         let file = Path::new(&there.fragment);
-        let is_own = file.parent() == Some(&self.transient.path);
+        let is_own = self.transient.has(&there.fragment);
         if is_own && there.active == "inactive" && there.job.is_none() {
             // It has ended, and gives way before it is tidied.
             self.transient.remove(unit);
             return Ok(());
         }
         let is_there = !there.fragment.is_empty() && file.exists();
-        match is_there || !is_down(&there) {
+        // A slice is up without a file as soon as a unit in it is: it gets one.
+        let may_be_up = unit.kind() == UnitType::Slice && there.job.is_none();
+        match is_there || !(is_down(&there) || may_be_up) {
             true => {
                 let words = format!("the unit {unit} is there already");
                 Err(Error::new(Reason::AlreadyExists, words).about("unit", unit.to_string()))

@@ -233,7 +233,9 @@ impl Catalog {
                 true => alias.instantiated(instance),
                 false => Some(alias.clone()).filter(|it| it.instance() == Some(instance)),
             });
-            for name in direct.chain(made) {
+            // A link of an instance's own counts before that of its template.
+            let leads_here = |it: &UnitName| self.resolved(it).is_some_and(|(to, _)| to == *id);
+            for name in direct.chain(made).filter(leads_here) {
                 if names.insert(name.clone()) {
                     todo.push(name);
                 }

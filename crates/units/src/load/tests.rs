@@ -109,6 +109,30 @@ fn an_instance_is_its_templates() {
     );
 }
 
+/// systemd's own test of drop-ins has these (`bar-alias@2.service`).
+#[test]
+fn an_instance_s_own_link_counts_before_that_of_its_template() {
+    let files = Memory::new()
+        .file("/etc/systemd/system/bar@.service", "[Unit]\n")
+        .file("/etc/systemd/system/yup@.service", "[Unit]\n")
+        .link("/etc/systemd/system/alias@.service", "bar@.service")
+        .link("/etc/systemd/system/alias@1.service", "bar@1.service")
+        .link("/etc/systemd/system/alias@2.service", "yup@.service")
+        .link("/etc/systemd/system/alias@3.service", "yup@3.service");
+    let catalog = Catalog::read(&files, &SYSTEM);
+    let names = |name: &str| {
+        let located = catalog.locate(&unit(name)).unwrap();
+        let names = located.names.iter().map(UnitName::as_str);
+        names.collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(names("bar@0.service"), "alias@0.service bar@0.service");
+    assert_eq!(names("alias@1.service"), "alias@1.service bar@1.service");
+    assert_eq!(names("bar@2.service"), "bar@2.service");
+    assert_eq!(names("alias@2.service"), "alias@2.service yup@2.service");
+    assert_eq!(names("bar@3.service"), "bar@3.service");
+    assert_eq!(names("alias@3.service"), "alias@3.service yup@3.service");
+}
+
 #[test]
 fn a_circle_of_aliases_is_no_unit() {
     let files = Memory::new()

@@ -6,6 +6,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use crate::calendar::Zones;
@@ -13,7 +14,7 @@ use crate::files::Files;
 use crate::finding::{Finding, Findings, Position, Severity};
 use crate::load::catalog::{Catalog, Located};
 use crate::load::dropins::{self, Link};
-use crate::name::{UnitName, UnitType};
+use crate::name::{UnitName, UnitType, unescape_path};
 use crate::specifier::{Context, Host};
 use crate::syntax::{self, Assignment};
 use crate::table;
@@ -51,9 +52,29 @@ impl Unit {
         self.id.kind()
     }
 
+    /// Its description; that of a slice without one says where it is among slices, as systemd has
+    /// it: `Slice /a/b` of `a-b.slice`.
+    pub fn description(&self) -> Cow<'_, str> {
+        match self.settings.text("Description") {
+            Some(words) => Cow::Borrowed(words),
+            None if self.kind() == UnitType::Slice => slice(&self.id),
+            None => Cow::Borrowed(""),
+        }
+    }
+
     /// The `[Install]` section.
     pub fn install(&self) -> Install {
         Install::of(&self.settings)
+    }
+}
+
+fn slice(name: &UnitName) -> Cow<'static, str> {
+    match name.stem() {
+        "-" => Cow::Borrowed("Root Slice"),
+        "system" => Cow::Borrowed("System Slice"),
+        stem => {
+            unescape_path(stem).map_or(Cow::Borrowed(""), |path| format!("Slice {path}").into())
+        }
     }
 }
 

@@ -107,6 +107,31 @@ fn masked_and_missing_units_are_told_apart() {
     assert!(load(&files, "user.slice").is_some());
 }
 
+#[test]
+fn a_slice_without_a_file_says_where_it_is_among_slices() {
+    let described =
+        |files: &Memory, name: &str| load(files, name).unwrap().description().into_owned();
+    let none = Memory::new();
+    assert_eq!(described(&none, "a-b-c.slice"), "Slice /a/b/c");
+    assert_eq!(
+        described(&none, "system-x\\x2dy.slice"),
+        "Slice /system/x-y"
+    );
+    assert_eq!(described(&none, "-.slice"), "Root Slice");
+    assert_eq!(described(&none, "system.slice"), "System Slice");
+    // A drop-in of a shorter name is one of it, and says more than the default.
+    let with = Memory::new().file(
+        "/etc/systemd/system/a-.slice.d/x.conf",
+        "[Unit]\nDescription=of a\n[Slice]\nMemoryMax=1G\n",
+    );
+    let unit = load(&with, "a-b.slice").unwrap();
+    assert_eq!(unit.description(), "of a");
+    assert!(unit.settings.limit("MemoryMax").is_some() && unit.fragment.is_none());
+    assert_eq!(described(&with, "a.slice"), "Slice /a");
+    let plain = Memory::new().file("/etc/systemd/system/a.service", "[Service]\nExecStart=/x\n");
+    assert_eq!(described(&plain, "a.service"), "");
+}
+
 proptest! {
     #[test]
     fn no_file_does_harm(text in "(\\[(Unit|Service|Timer|Socket)\\]\n|[A-Za-z]{1,9}=\\PC{0,20}\n){0,20}") {

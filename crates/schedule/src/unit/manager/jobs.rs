@@ -299,6 +299,9 @@ impl Manager {
             }
             Machine::Plain(active) => *active = false,
         }
+        if unit.kind() == UnitType::Slice {
+            self.slice_stops(unit);
+        }
         self.changed(unit, Activity::Active);
     }
 

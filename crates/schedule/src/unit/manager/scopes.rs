@@ -28,7 +28,7 @@ const MOST: usize = 1_024;
 
 /// What is known of them beside their states.
 pub(super) struct Known {
-    groups: Result<Scopes, Error>,
+    pub(super) groups: Result<Scopes, Error>,
     /// With which processes those begin that are to be begun.
     wanted: BTreeMap<UnitName, Vec<i32>>,
 }

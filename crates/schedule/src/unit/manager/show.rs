@@ -116,7 +116,7 @@ impl Manager {
                 .filter(|it| *it != shown)
                 .collect(),
             name: shown,
-            description: unit.settings.text("Description").unwrap_or("").to_owned(),
+            description: unit.description().into_owned(),
             load,
             load_error: match unit.masked.as_deref().and_then(rows::why) {
                 Some(why) => why.to_owned(),

@@ -17,6 +17,7 @@ use super::{Happened as Event, Manager};
 use crate::unit::kept::Use;
 use crate::unit::live::Machine;
 use crate::unit::program::{self, Told};
+use crate::unit::rows;
 use crate::unit::runs::Run;
 use crate::unit::socket::rules::Rules;
 use crate::unit::socket::state::{self, Effect, Has, State, Sub};
@@ -40,6 +41,11 @@ impl Has for Lists {
     }
 }
 
+/// Whether the daemon listens in a socket unit's place: that is up, and has no descriptors here.
+pub(super) fn is_the_daemons(files: &Unit) -> bool {
+    files.fragment.as_deref().is_some_and(rows::is_present)
+}
+
 impl Manager {
     pub(super) fn socket_files(&self, unit: &UnitName) -> Option<Arc<Unit>> {
         Some(self.known.table.find(unit)?.unit.clone())
@@ -55,6 +61,13 @@ impl Manager {
     /// Its conditions hold.
     pub(super) fn start_socket(&mut self, unit: &UnitName) {
         let files = self.socket_files(unit);
+        if files.as_ref().is_some_and(|it| is_the_daemons(it)) {
+            let before = self.known.activity(unit);
+            if let Some(state) = self.socket_state(unit) {
+                state.sub = Sub::Running;
+            }
+            return self.changed(unit, before);
+        }
         let serves = files.filter(|it| !Rules::of(it).accept);
         let serves = serves.and_then(|it| triggered(&it)).map(|it| self.id(&it));
         if let Some(service) = serves.filter(|it| self.known.activity(it).is_active()) {
@@ -403,6 +416,12 @@ impl Manager {
         };
         if !sub.activity().is_up() {
             // What is kept for it is dropped with the rest.
+            return;
+        }
+        if self
+            .socket_files(unit)
+            .is_some_and(|it| is_the_daemons(&it))
+        {
             return;
         }
         let left = self.triggers.left.remove(&(Use::Socket, unit.clone()));

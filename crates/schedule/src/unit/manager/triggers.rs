@@ -13,6 +13,7 @@ use units::job::{Activity, World};
 use units::name::{UnitName, UnitType};
 
 use super::Manager;
+use super::sockets::is_the_daemons;
 use crate::unit::fdstore::{Checked, Stores};
 use crate::unit::kept::{DescriptorStore, Left};
 use crate::unit::live::Machine;
@@ -244,9 +245,11 @@ impl Manager {
         }
     }
 
-    /// The sockets and paths that start a unit.
+    /// The sockets and paths that start a unit. One that the daemon listens at starts none.
     fn triggering(&self, unit: &UnitName) -> Vec<UnitName> {
-        self.known.of_others(unit, Dependency::Triggers)
+        let mut all = self.known.of_others(unit, Dependency::Triggers);
+        all.retain(|it| !self.socket_files(it).is_some_and(|it| is_the_daemons(&it)));
+        all
     }
 
     /// What is left of a service that is down goes, where nothing is to come.
