@@ -140,12 +140,24 @@ impl Plan {
             };
         }
         let (ours, theirs) = seqpacket::pair(seqpacket::Mode::Blocking)?;
-        let helper = match clone::clone(Options::default()).doing("clone a helper")? {
+        // The helper is in the group already. Once it has joined a cgroup namespace it could put no
+        // process into a group from one that is outside, where cgroups are mounted with nsdelegate.
+        let inside = Options {
+            cgroup: options.cgroup,
+            ..Options::default()
+        };
+        let helper = match clone::clone(inside).doing("clone a helper")? {
             Cloned::Parent(pid, _) => pid,
             Cloned::Child => {
                 drop(ours);
                 let sibling = Options {
                     sibling: true,
+                    cgroup: None,
+                    // Made by the helper.
+                    namespaces: match self.new.has(Namespaces::TIME) {
+                        true => options.namespaces.without(Namespaces::USER),
+                        false => options.namespaces,
+                    },
                     ..options
                 };
                 process::exit(self.help(sibling, &theirs, child))
@@ -198,6 +210,10 @@ impl Plan {
             namespace::join(fd, *kind).doing("join a namespace")?;
         }
         if self.new.has(Namespaces::TIME) {
+            // An ordinary user may make one in a user namespace of its own alone.
+            if self.new.has(Namespaces::USER) {
+                namespace::unshare(Namespaces::USER).doing("new user namespace")?;
+            }
             namespace::unshare(Namespaces::TIME).doing("new time namespace")?;
             if !self.offsets.is_empty() {
                 std::fs::write("/proc/self/timens_offsets", &self.offsets)
