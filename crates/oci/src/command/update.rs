@@ -4,10 +4,12 @@
 use std::io::Read;
 use std::path::Path;
 
+use kernel::cgroup::Cgroup;
+
 use super::load;
 use crate::args;
 use crate::cgroup;
-use crate::config::resources::{Cpu, Resources};
+use crate::config::resources::{Cpu, Memory, Resources};
 use crate::container::state::Status;
 use crate::error::{Doing, Result, refuse};
 
@@ -29,21 +31,38 @@ pub(super) fn run(root: &Path, asked: &args::Update) -> Result<()> {
     {
         keep_the_other(&mut resources.cpu, &group.read("cpu.max")?);
     }
-    if let (Some(group), Some(limit)) = (&group, resources.memory.limit)
-        && resources.memory.check_before_update == Some(true)
-    {
-        let used = group.memory_current()?.unwrap_or(0);
-        if u64::try_from(limit).is_ok_and(|limit| limit < used) {
-            return refuse(format!(
-                "rejecting memory limit {limit}: {used} bytes are in use, and \
-                 linux.resources.memory.checkBeforeUpdate is set"
-            ));
-        }
+    if let (Some(group), Some(true)) = (&group, resources.memory.check_before_update) {
+        check_use(&resources.memory, group)?;
     }
     if let Some(unit) = &record.unit {
         cgroup::systemd::update(unit, &resources)?;
     }
     cgroup::limit(group.as_ref(), &resources)
+}
+
+/// `checkBeforeUpdate`: a limit below what is in use would kill.
+fn check_use(memory: &Memory, group: &Cgroup) -> Result<()> {
+    let used = group.memory_current()?.unwrap_or(0);
+    // A group without that file has no swap.
+    let swapped = group.read("memory.swap.current").ok();
+    let swapped: u64 = swapped
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or(0);
+    let limits = [
+        ("memory+swap", memory.swap, used.saturating_add(swapped)),
+        ("memory", memory.limit, used),
+    ];
+    for (what, limit, used) in limits {
+        if let Some(limit) = limit.filter(|limit| *limit > 0)
+            && u64::try_from(limit).is_ok_and(|limit| limit < used)
+        {
+            return refuse(format!(
+                "rejecting {what} limit {limit}: {used} bytes are in use, and \
+                 linux.resources.memory.checkBeforeUpdate is set"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// One file has quota and period: the one that isn't named stays as `file` has it.
