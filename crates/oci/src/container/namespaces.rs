@@ -134,7 +134,11 @@ impl Plan {
             ..Options::default()
         };
         if self.joined.is_empty() && !self.new.has(Namespaces::TIME) {
-            return match clone::clone(options).doing("clone the container's process")? {
+            return match told(
+                clone::clone(options),
+                cgroup,
+                "clone the container's process",
+            )? {
                 Cloned::Child => process::exit(child()),
                 Cloned::Parent(pid, pidfd) => Ok((pid, pidfd)),
             };
@@ -146,7 +150,7 @@ impl Plan {
             cgroup: options.cgroup,
             ..Options::default()
         };
-        let helper = match clone::clone(inside).doing("clone a helper")? {
+        let helper = match told(clone::clone(inside), cgroup, "clone a helper")? {
             Cloned::Parent(pid, _) => pid,
             Cloned::Child => {
                 drop(ours);
@@ -221,5 +225,17 @@ impl Plan {
             }
         }
         Ok(())
+    }
+}
+
+/// A group that takes no process is named, in the words that runc's users look for.
+fn told(cloned: kernel::Result<Cloned>, cgroup: Option<&Cgroup>, doing: &str) -> Result<Cloned> {
+    match (cloned, cgroup) {
+        (Err(error), Some(group)) if error.is(rustix::io::Errno::BUSY.raw_os_error()) => Err(error)
+            .doing(format_args!(
+                "error adding pid of a new process to cgroups: {} hands controllers on",
+                group.path().display()
+            )),
+        (cloned, _) => cloned.doing(doing),
     }
 }
