@@ -22,7 +22,7 @@ pub(crate) fn files(resources: &Resources) -> Result<Vec<(String, String)>> {
     block_io(&resources.block_io, &mut out);
     for limit in &resources.hugepage_limits {
         let (size, value) = (&limit.page_size, limit.limit.to_string());
-        if size.contains('/') {
+        if size.contains('/') || size.is_empty() {
             return refuse(format!(
                 "linux.resources.hugepageLimits: {size:?} is no size"
             ));
@@ -221,6 +221,11 @@ mod tests {
             r#"{"cpu":{"quota":-1,"period":1000}}"#,
             &[("cpu.max", "max 1000")],
         );
+        check(
+            r#"{"hugepageLimits":[{"pagesize":"2MB","limit":5}]}"#,
+            &[("hugetlb.2MB.max", "5"), ("hugetlb.2MB.rsvd.max", "5")],
+        );
+        assert!(of(r#"{"hugepageLimits":[{"limit":5}]}"#).is_err());
         check(
             r#"{"unified":{"io.max":"7:0 riops=1\n7:1 riops=2\n"}}"#,
             &[("io.max", "7:0 riops=1"), ("io.max", "7:1 riops=2")],
