@@ -19,7 +19,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::exec;
 use crate::recipes::{
-    BARE, ENGINES, FINISH, FINISH_ARCHIVE, FINISH_SERVICES, PACKAGES, PODMAN, SERVICES,
+    BARE, ENGINES, FINISH, FINISH_ARCHIVE, FINISH_SERVICES, PACKAGES, PODMAN, SERVICES, SUITE,
 };
 
 /// Apparent size; the file is sparse.
@@ -124,6 +124,14 @@ pub fn debian_with_archive(folder: &Path, packages: &[&str]) -> Result<PathBuf> 
 /// When mmdebstrap or mke2fs fails.
 pub fn debian_with_podman(folder: &Path) -> Result<PathBuf> {
     debian_with(folder, "podman", PODMAN)
+}
+
+/// The Debian with what runc's suite of tests is run by, made on first use.
+///
+/// # Errors
+/// When mmdebstrap or mke2fs fails.
+pub fn debian_with_suite(folder: &Path) -> Result<PathBuf> {
+    debian_with(folder, "suite", SUITE)
 }
 
 /// The Debian with container engines and runtimes in `folder`, made on first use.

@@ -67,6 +67,10 @@ mke2fs -q -t ext4 -L aurae -E root_owner=0:0 -d "$1/mnt" "$2" "$3"
 /// networks, builds and ordinary users.
 pub(crate) const PODMAN: &str = "aardvark-dns,bash,catatonit,dbus-user-session,fuse-overlayfs,iptables,\
     libpam-systemd,netavark,passwd,podman,slirp4netns,uidmap";
+/// What a disk has beyond [`PACKAGES`] where runc's own suite judges: its runner, what its helpers
+/// read and write documents by, the compiler for the few programs that its tests bring as source,
+/// and the maps of an ordinary user's containers.
+pub(crate) const SUITE: &str = "bash,bats,gawk,gcc,jq,libc6-dev,passwd,uidmap,util-linux,xz-utils";
 /// Whom `./x bench containers` measures beside that, and what makes its image.
 pub(crate) const ENGINES: &str = "busybox-static,containerd,crun,runc,skopeo,umoci,util-linux";
 

@@ -8,6 +8,7 @@
 //! * [`systemd`]: the scripts by which systemd tests itself as PID 1, on a machine of ours.
 //! * [`fstab`]: the tables by which systemd tests its generator of mount units.
 //! * [`podman`]: Debian's podman on a node, with `auraed oci` as its only runtime.
+//! * [`runc`]: runc's own suite of tests, with `auraed oci` in runc's place.
 //! * [`nix`]: Nix on the flake and the NixOS module.
 
 mod applications;
@@ -19,6 +20,7 @@ mod machine;
 mod nix;
 mod packages;
 mod podman;
+mod runc;
 mod systemd;
 
 use std::process::ExitCode;
@@ -27,7 +29,7 @@ use anyhow::Result;
 use clap::Args;
 
 /// Have others' programs decide: servers and inits of Debian, run as images or installed by apt;
-/// units by which systemd tests itself; podman, with auraed as its runtime; Nix.
+/// units by which systemd tests itself; podman, with auraed as its runtime; runc's own tests; Nix.
 #[derive(Args)]
 #[command(after_help = "Examples:
   ./x judge applications                 all of them, as root; minutes for the image, once
@@ -40,11 +42,13 @@ use clap::Args;
   ./x judge fstab                        systemd's tables for its generator of mounts
   ./x judge podman                       on nodes under QEMU, with systemd and without
   ./x judge podman systemd               on one of them
+  ./x judge runc                         runc's suite; AURAE_RUNC is a checkout, prepared; hours
+  ./x judge runc root cgroups update     two files of it as root; `rootless`: an ordinary user
   ./x judge nix                          Nix on dist/nix; AURAE_NIXPKGS is a folder with nixpkgs")]
 pub(crate) struct Judge {
-    /// `applications`, `packages`, `execute`, `systemd`, `fstab`, `podman`, `nix`
+    /// `applications`, `packages`, `execute`, `systemd`, `fstab`, `podman`, `runc`, `nix`
     #[arg(value_parser = [
-        "applications", "packages", "execute", "systemd", "fstab", "podman", "nix",
+        "applications", "packages", "execute", "systemd", "fstab", "podman", "runc", "nix",
     ])]
     judge: String,
     /// Which; none: all
@@ -58,6 +62,7 @@ pub(crate) fn run(judge: &Judge) -> Result<ExitCode> {
         "systemd" => systemd::run(&judge.names),
         "fstab" => fstab::run(),
         "nix" => nix::run(),
+        "runc" => runc::run(&judge.names),
         "podman" => podman::run(&judge.names),
         "packages" => packages::run(&judge.names),
         _ => applications::run(&judge.names),

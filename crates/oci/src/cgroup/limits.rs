@@ -13,13 +13,16 @@ pub(crate) fn files(resources: &Resources) -> Result<Vec<(String, String)>> {
     memory(&resources.memory, &mut out)?;
     cpu(&resources.cpu, &mut out)?;
     match resources.pids.limit {
-        None | Some(0) => {}
+        None => {}
+        // No process at all can't be: what is meant is the container's own alone. So it is with
+        // runc since 1.4; before, it was no limit.
+        Some(0) => put(&mut out, "pids.max", "1".to_owned()),
         Some(limit) => put(&mut out, "pids.max", bound(limit)),
     }
     block_io(&resources.block_io, &mut out);
     for limit in &resources.hugepage_limits {
         let (size, value) = (&limit.page_size, limit.limit.to_string());
-        if size.contains('/') {
+        if size.contains('/') || size.is_empty() {
             return refuse(format!(
                 "linux.resources.hugepageLimits: {size:?} is no size"
             ));
@@ -39,7 +42,11 @@ pub(crate) fn files(resources: &Resources) -> Result<Vec<(String, String)>> {
                 "linux.resources.unified: {file:?} must be a file name"
             ));
         }
-        put(&mut out, file, value.clone());
+        // Files of several devices take one of them at a time.
+        match value.is_empty() {
+            true => put(&mut out, file, value),
+            false => value.lines().for_each(|line| put(&mut out, file, line)),
+        }
     }
     Ok(out)
 }
@@ -214,8 +221,17 @@ mod tests {
             r#"{"cpu":{"quota":-1,"period":1000}}"#,
             &[("cpu.max", "max 1000")],
         );
+        check(
+            r#"{"hugepageLimits":[{"pagesize":"2MB","limit":5}]}"#,
+            &[("hugetlb.2MB.max", "5"), ("hugetlb.2MB.rsvd.max", "5")],
+        );
+        assert!(of(r#"{"hugepageLimits":[{"limit":5}]}"#).is_err());
+        check(
+            r#"{"unified":{"io.max":"7:0 riops=1\n7:1 riops=2\n"}}"#,
+            &[("io.max", "7:0 riops=1"), ("io.max", "7:1 riops=2")],
+        );
         check(r#"{"pids":{"limit":-1}}"#, &[("pids.max", "max")]);
-        check(r#"{"pids":{"limit":0}}"#, &[]);
+        check(r#"{"pids":{"limit":0}}"#, &[("pids.max", "1")]);
         check(
             r#"{"unified":{"memory.high":"1"}}"#,
             &[("memory.high", "1")],

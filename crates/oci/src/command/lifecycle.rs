@@ -301,7 +301,11 @@ fn remove(folder: &Folder, record: &Record) -> Result<()> {
     let spec = folder.spec();
     if let Some(group) = record.group() {
         // Without a pid namespace of its own, others may have outlived its process.
-        group.kill_and_wait(END).doing("kill what is left")?;
+        match group.kill_and_wait(END) {
+            // systemd has taken it away meanwhile: nothing was left in it.
+            Err(_) if !group.path().exists() => {}
+            other => other.doing("kill what is left")?,
+        }
         cgroup::remove(group.path(), record.unit.as_deref())?;
     } else if let Some(unit) = &record.unit {
         // systemd takes an empty scope's group away at once; the unit may be there as failed.

@@ -4,10 +4,12 @@
 use std::io::Read;
 use std::path::Path;
 
+use kernel::cgroup::Cgroup;
+
 use super::load;
 use crate::args;
 use crate::cgroup;
-use crate::config::resources::Resources;
+use crate::config::resources::{Cpu, Memory, Resources};
 use crate::container::state::Status;
 use crate::error::{Doing, Result, refuse};
 
@@ -16,25 +18,61 @@ pub(super) fn run(root: &Path, asked: &args::Update) -> Result<()> {
     if record.status(&folder) == Status::Stopped {
         return refuse("container not running");
     }
-    let resources = match &asked.resources {
+    let mut resources = match &asked.resources {
         Some(path) => read(path)?,
         None => from_flags(asked)?,
     };
     let group = record.group();
-    if let (Some(group), Some(limit)) = (&group, resources.memory.limit)
-        && resources.memory.check_before_update == Some(true)
+    // Zero is unset.
+    resources.cpu.quota = resources.cpu.quota.filter(|quota| *quota != 0);
+    resources.cpu.period = resources.cpu.period.filter(|period| *period != 0);
+    if let Some(group) = &group
+        && resources.cpu.quota.is_some() != resources.cpu.period.is_some()
     {
-        let used = group.memory_current()?.unwrap_or(0);
-        if u64::try_from(limit).is_ok_and(|limit| limit < used) {
-            return refuse(format!(
-                "linux.resources.memory.limit: {limit} is less than the {used} in use"
-            ));
-        }
+        keep_the_other(&mut resources.cpu, &group.read("cpu.max")?);
+    }
+    if let (Some(group), Some(true)) = (&group, resources.memory.check_before_update) {
+        check_use(&resources.memory, group)?;
     }
     if let Some(unit) = &record.unit {
         cgroup::systemd::update(unit, &resources)?;
     }
     cgroup::limit(group.as_ref(), &resources)
+}
+
+/// `checkBeforeUpdate`: a limit below what is in use would kill.
+fn check_use(memory: &Memory, group: &Cgroup) -> Result<()> {
+    let used = group.memory_current()?.unwrap_or(0);
+    // A group without that file has no swap.
+    let swapped = group.read("memory.swap.current").ok();
+    let swapped: u64 = swapped
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or(0);
+    let limits = [
+        ("memory+swap", memory.swap, used.saturating_add(swapped)),
+        ("memory", memory.limit, used),
+    ];
+    for (what, limit, used) in limits {
+        if let Some(limit) = limit.filter(|limit| *limit > 0)
+            && u64::try_from(limit).is_ok_and(|limit| limit < used)
+        {
+            return refuse(format!(
+                "rejecting {what} limit {limit}: {used} bytes are in use, and \
+                 linux.resources.memory.checkBeforeUpdate is set"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// One file has quota and period: the one that isn't named stays as `file` has it.
+fn keep_the_other(cpu: &mut Cpu, file: &str) {
+    let mut words = file.split_whitespace();
+    let (quota, period) = (words.next(), words.next());
+    // Not a number is `max`.
+    let quota = quota.map(|word| word.parse().unwrap_or(-1));
+    cpu.quota = cpu.quota.or(quota);
+    cpu.period = cpu.period.or(period.and_then(|word| word.parse().ok()));
 }
 
 fn read(path: &Path) -> Result<Resources> {
@@ -94,7 +132,24 @@ fn bytes(text: &str) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    use super::bytes;
+    use super::{Cpu, bytes, keep_the_other};
+
+    #[test]
+    fn what_an_update_does_not_name_stays() {
+        let of = |quota, period, file: &str| {
+            let mut cpu = Cpu {
+                quota,
+                period,
+                ..Cpu::default()
+            };
+            keep_the_other(&mut cpu, file);
+            (cpu.quota, cpu.period)
+        };
+        let file = "500000 1000000\n";
+        assert_eq!(of(None, Some(900), file), (Some(500_000), Some(900)));
+        assert_eq!(of(Some(-1), None, file), (Some(-1), Some(1_000_000)));
+        assert_eq!(of(None, Some(900), "max 100000\n"), (Some(-1), Some(900)));
+    }
 
     #[test]
     fn sizes_have_units() {

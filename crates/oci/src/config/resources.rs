@@ -120,7 +120,8 @@ pub(crate) struct Throttle {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct HugepageLimit {
-    #[serde(rename = "pageSize")]
+    /// Go's decoder, and so runc, takes the small letter.
+    #[serde(rename = "pageSize", alias = "pagesize")]
     pub(crate) page_size: String,
     pub(crate) limit: u64,
 }

@@ -87,7 +87,9 @@ impl Console {
         if stat.st_rdev != shown.st_rdev || stat.st_ino != shown.st_ino {
             return refuse("/dev/console: the terminal was replaced");
         }
-        let target = root.file(Path::new("/dev/console"), 0o620)?;
+        let target = root
+            .place_of_device(Path::new("/dev/console"), 0o620)
+            .doing("/dev/console")?;
         mount::attach_on(copy, target).doing("/dev/console")
     }
 

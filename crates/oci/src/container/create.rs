@@ -108,6 +108,7 @@ fn make(
     *placed = cgroup::set_up(&spec, request.id, request.groups)?;
     let group = placed.as_ref().map(|placed| &placed.group);
     let plan = Plan::of(&spec)?;
+    warn_of_stragglers(group.is_some(), &plan);
     let root = match plan.new.has(Namespaces::MOUNT) {
         true => Some(Root::plan(&spec, &path, request.no_pivot)?),
         false => None,
@@ -138,6 +139,7 @@ fn make(
         fifo,
         preserved,
         new_keyring: !request.no_new_keyring,
+        by_user: record.owner != 0,
         state: record.show("creating"),
     };
     let (pid, pidfd) = plan.clone(group, || {
@@ -159,6 +161,17 @@ fn make(
         spec,
         pidfd: child.keep()?,
     })
+}
+
+/// Without a group and a pid namespace what a container leaves behind is found by nothing.
+fn warn_of_stragglers(grouped: bool, plan: &Plan) {
+    if !grouped && !plan.has(Namespaces::PID) {
+        log::warn(
+            "a container with neither a cgroup nor a pid namespace of its own: what it starts can't \
+             be ended with it. Such configuration is strongly discouraged: set linux.cgroupsPath to \
+             a group that this user may write, or make a pid namespace",
+        );
+    }
 }
 
 fn prepare(mut process: Process, spec: &Spec, preserved: i32) -> Result<Prepared> {
@@ -209,6 +222,10 @@ fn attend(
             Said::Ready => {
                 log::debug("init: closing the pipe to signal completion: it waits for start");
                 end.go();
+                if record.owner != 0 {
+                    // Until it has closed its end: then an ordinary user may enter it.
+                    end.hear()?;
+                }
                 return Ok(());
             }
             Said::Failed(error) => {

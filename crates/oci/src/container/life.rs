@@ -42,6 +42,8 @@ pub(crate) struct Life<'a> {
     /// Descriptors from 3 on that the program gets, beside its streams.
     pub(crate) preserved: i32,
     pub(crate) new_keyring: bool,
+    /// The runtime isn't root, and so enters only namespaces of processes that may be dumped.
+    pub(crate) by_user: bool,
     /// The state that hooks get.
     pub(crate) state: Shown,
 }
@@ -60,6 +62,12 @@ impl Life<'_> {
                 return 1;
             }
         };
+        if self.by_user {
+            // For an `exec` before `start`. By now the process has no more rights than its program
+            // will have, and the runtime listens to nothing it says. Where a filter refuses the
+            // call, such an `exec` fails.
+            let _ = process::set_dumpable(true);
+        }
         drop(self.end);
         // From here on the runtime doesn't listen: the error goes to the standard error.
         let error = finish(self.spec, &self.state, &program, self.fifo);

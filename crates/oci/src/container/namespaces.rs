@@ -134,18 +134,34 @@ impl Plan {
             ..Options::default()
         };
         if self.joined.is_empty() && !self.new.has(Namespaces::TIME) {
-            return match clone::clone(options).doing("clone the container's process")? {
+            return match told(
+                clone::clone(options),
+                cgroup,
+                "clone the container's process",
+            )? {
                 Cloned::Child => process::exit(child()),
                 Cloned::Parent(pid, pidfd) => Ok((pid, pidfd)),
             };
         }
         let (ours, theirs) = seqpacket::pair(seqpacket::Mode::Blocking)?;
-        let helper = match clone::clone(Options::default()).doing("clone a helper")? {
+        // The helper is in the group already. Once it has joined a cgroup namespace it could put no
+        // process into a group from one that is outside, where cgroups are mounted with nsdelegate.
+        let inside = Options {
+            cgroup: options.cgroup,
+            ..Options::default()
+        };
+        let helper = match told(clone::clone(inside), cgroup, "clone a helper")? {
             Cloned::Parent(pid, _) => pid,
             Cloned::Child => {
                 drop(ours);
                 let sibling = Options {
                     sibling: true,
+                    cgroup: None,
+                    // Made by the helper.
+                    namespaces: match self.new.has(Namespaces::TIME) {
+                        true => options.namespaces.without(Namespaces::USER),
+                        false => options.namespaces,
+                    },
                     ..options
                 };
                 process::exit(self.help(sibling, &theirs, child))
@@ -198,6 +214,10 @@ impl Plan {
             namespace::join(fd, *kind).doing("join a namespace")?;
         }
         if self.new.has(Namespaces::TIME) {
+            // An ordinary user may make one in a user namespace of its own alone.
+            if self.new.has(Namespaces::USER) {
+                namespace::unshare(Namespaces::USER).doing("new user namespace")?;
+            }
             namespace::unshare(Namespaces::TIME).doing("new time namespace")?;
             if !self.offsets.is_empty() {
                 std::fs::write("/proc/self/timens_offsets", &self.offsets)
@@ -205,5 +225,17 @@ impl Plan {
             }
         }
         Ok(())
+    }
+}
+
+/// A group that takes no process is named, in the words that runc's users look for.
+fn told(cloned: kernel::Result<Cloned>, cgroup: Option<&Cgroup>, doing: &str) -> Result<Cloned> {
+    match (cloned, cgroup) {
+        (Err(error), Some(group)) if error.is(rustix::io::Errno::BUSY.raw_os_error()) => Err(error)
+            .doing(format_args!(
+                "error adding pid of a new process to cgroups: {} hands controllers on",
+                group.path().display()
+            )),
+        (cloned, _) => cloned.doing(doing),
     }
 }

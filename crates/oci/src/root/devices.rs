@@ -106,7 +106,7 @@ impl Node {
 
     fn put(&self, root: &Tree) -> Result<()> {
         if let Some(bound) = &self.bound {
-            let target = root.file(&self.path, 0o666)?;
+            let target = root.place_of_device(&self.path, 0o666)?;
             return Ok(mount::attach_on(bound, &target)?);
         }
         let folder = root.folder(self.path.parent().unwrap_or(Path::new("/")))?;
@@ -129,8 +129,8 @@ impl Node {
             }
             Err(errno) => return Err(errno.into()),
         }
-        // The umask has cut the mode.
-        rustix::fs::chmodat(&folder, name, mode, AtFlags::empty())?;
+        // This process's umask is 0, so the mode is whole. It isn't set again by name: by then a
+        // link may be there, if another container writes to the same image.
         let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
         let flags = AtFlags::SYMLINK_NOFOLLOW;
         Ok(rustix::fs::chownat(
@@ -145,7 +145,10 @@ impl Node {
 
 /// Makes the nodes and the links.
 pub(crate) fn put(nodes: &[Node], root: &Tree) -> Result<()> {
-    for node in nodes {
+    // A devpts of its own has its own ptmx, to which a link leads.
+    let has_own = root.find(Path::new("/dev/pts/ptmx"))?.is_some();
+    let linked = |node: &&Node| has_own && node.path == Path::new("/dev/ptmx");
+    for node in nodes.iter().filter(|node| !linked(node)) {
         node.put(root)
             .doing(format_args!("device {}", node.path.display()))?;
     }
@@ -153,8 +156,7 @@ pub(crate) fn put(nodes: &[Node], root: &Tree) -> Result<()> {
     for (name, target) in LINKS {
         link(&dev, name, target)?;
     }
-    // A devpts of its own has its own ptmx.
-    if root.find(Path::new("/dev/pts/ptmx"))?.is_some() {
+    if has_own {
         match rustix::fs::unlinkat(&dev, "ptmx", AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno).doing("remove /dev/ptmx"),

@@ -14,7 +14,7 @@ use kernel::fsutil::{self, OpenFlags, Resolve};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::error::{Doing, Result};
+use crate::error::{Doing, Result, refuse};
 
 /// Numbers of statfs(2).
 pub(crate) const PROC: u32 = kernel::procfs::MAGIC;
@@ -63,6 +63,23 @@ impl Tree {
         match self.find(path)? {
             Some(found) => Ok(found),
             None => self.make(path, Some(mode)).doing_on("make", path),
+        }
+    }
+
+    /// A file as a place for a device, made (empty, `mode`) where nothing is there. It has to be
+    /// there itself: a link of the image's could lead to a file of proc that confines the
+    /// container, and the device would stand for it (runc's CVE-2025-52565).
+    pub(crate) fn place_of_device(&self, path: &Path, mode: u32) -> Result<OwnedFd> {
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+            return refuse("a device needs a name");
+        };
+        let folder = self.folder(folder)?;
+        let place = open_or_make(&folder, Path::new(name), Some(mode)).doing_on("make", path)?;
+        let stat = rustix::fs::fstat(&place).doing("fstat")?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Symlink => refuse("a link is in its place: take it out of the image"),
+            _ if is_of(&place, PROC)? => refuse("its folder is one of proc"),
+            _ => Ok(place),
         }
     }
 

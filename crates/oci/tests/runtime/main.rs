@@ -18,6 +18,7 @@ mod beside;
 mod given;
 mod hostile;
 mod lifecycle;
+mod ordinary;
 mod systemd;
 
 use std::process::ExitCode;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         hostile::STORIES,
         given::STORIES,
         beside::STORIES,
+        ordinary::STORIES,
         systemd::STORIES,
     ]
     .concat();
