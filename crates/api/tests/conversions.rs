@@ -363,14 +363,14 @@ fn containers() -> impl Strategy<Value = model::container::Container> {
         paths(),
         paths(),
         any::<bool>(),
-        any::<bool>(),
+        any::<[bool; 2]>(),
         "(u:r:t(:s0)?)?",
     );
     let root = ("[a-z/:]{0,20}", pulls, any::<bool>(), sizes(), sizes());
     (root, more).prop_map(
         |(
             (image, pull, read_only, root_bytes, shared_memory_bytes),
-            (devices, masked_paths, read_only_paths, unmasked, delegate_cgroup, selinux_file_label),
+            (devices, masked_paths, read_only_paths, unmasked, [groups, all], selinux_file_label),
         )| Container {
             image,
             pull,
@@ -378,10 +378,11 @@ fn containers() -> impl Strategy<Value = model::container::Container> {
             root_bytes,
             shared_memory_bytes,
             devices,
+            all_devices: all,
             masked_paths,
             read_only_paths,
             unmasked,
-            delegate_cgroup,
+            delegate_cgroup: groups,
             selinux_file_label,
         },
     )
