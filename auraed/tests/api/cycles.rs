@@ -130,9 +130,20 @@ fn network() -> Vec<String> {
         let output = Command::new(program).args(words).output().unwrap();
         assert!(output.status.success(), "{program} {words:?}: {output:?}");
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        lines.extend(text.lines().map(str::to_owned));
+        lines.extend(text.lines().map(|line| match program {
+            "ip" => without_state(line),
+            _ => line.to_owned(),
+        }));
     }
     lines
+}
+
+/// A link and its addresses. Up or down is told late: a bridge whose last port goes is up for up to
+/// a second more.
+fn without_state(line: &str) -> String {
+    let words = line.split_whitespace().enumerate();
+    let words = words.filter(|(at, _)| *at != 1).map(|(_, word)| word);
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// The cells of a search: the one with that number is made of this.

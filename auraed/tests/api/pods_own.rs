@@ -8,7 +8,7 @@ use wire::{Phase, WaitFor};
 
 use crate::node::TestNode;
 use crate::pods::{
-    IMAGE, assert_clean, busybox, container, logs, people, remove, run, spec, until,
+    EXITED, IMAGE, assert_clean, busybox, container, exec, logs, people, remove, run, spec, until,
 };
 
 fn of_image(name: &str, script: &str) -> wire::Container {
@@ -201,6 +201,42 @@ async fn a_container_has_the_filter_that_a_file_of_the_node_says() {
     for path in ["web", "plain", "none"] {
         remove(&ann, path, false).await.unwrap();
     }
+    assert_clean(&node);
+    node.stop();
+}
+
+/// As with `kubectl exec`: what runs beside has the rights that the container was given, neither
+/// more nor less.
+#[tokio::test]
+async fn what_runs_beside_has_the_capabilities_of_the_main_process() {
+    let Some(node) = TestNode::start() else {
+        return;
+    };
+    let (_, ann) = people(&node).await;
+    crate::images::import(&ann, &busybox()).await.unwrap();
+    let stays = "trap 'exit 0' TERM; while :; do busybox sleep 1; done";
+    let weak = wire::Container {
+        drop_capabilities: vec!["ALL".to_owned()],
+        no_new_privileges: Some(true),
+        ..of_image("weak", stays)
+    };
+    let strong = wire::Container {
+        add_capabilities: vec!["SYS_TIME".to_owned()],
+        ..of_image("strong", stays)
+    };
+    let pod = spec(vec![weak, strong, of_image("plain", stays)]);
+    run(&ann, "web", pod, WaitFor::Ready).await.unwrap();
+    // The main process is PID 1 of its container.
+    let same = "[ \"$(busybox grep -E 'Cap(Eff|Bnd)|NoNewPrivs' /proc/self/status)\" = \
+                \"$(busybox grep -E 'Cap(Eff|Bnd)|NoNewPrivs' /proc/1/status)\" ]";
+    for name in ["weak", "strong", "plain"] {
+        let how = exec(&ann, &format!("web/{name}"), same).await;
+        assert_eq!(how, EXITED, "{name}");
+    }
+    let none = "busybox grep -q 'CapBnd:.0000000000000000' /proc/self/status && \
+                busybox grep -q 'NoNewPrivs:.1' /proc/self/status";
+    assert_eq!(exec(&ann, "web/weak", none).await, EXITED);
+    remove(&ann, "web", true).await.unwrap();
     assert_clean(&node);
     node.stop();
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::capability::Capabilities;
 use crate::device::{Device, MAX_DEVICES};
 use crate::error::{Error, Result, Within};
 use crate::selinux;
@@ -235,6 +236,12 @@ pub struct Defaults {
     /// Of a main process alone: the label of SELinux's that it runs with.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub selinux_label: String,
+    /// Of a main process alone: the capabilities that it has asked for.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub capabilities: Option<Capabilities>,
+    /// Of a main process alone: whether exec may grant it new privileges.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub no_new_privileges: Option<bool>,
 }
 
 impl Defaults {

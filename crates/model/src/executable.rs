@@ -326,7 +326,9 @@ impl ExecutableSpec {
         draft.stop_signal = or_default(draft.stop_signal, &image.stop_signal);
         draft.apparmor_profile = or_default(draft.apparmor_profile, &image.apparmor_profile);
         draft.selinux_label = or_default(draft.selinux_label, &image.selinux_label);
-        draft.no_new_privileges = draft.no_new_privileges.or(Some(false));
+        draft.capabilities = draft.capabilities.or_else(|| image.capabilities.clone());
+        let privileges = draft.no_new_privileges.or(image.no_new_privileges);
+        draft.no_new_privileges = privileges.or(Some(false));
         if draft.argv.first().is_none_or(String::is_empty) {
             let problem = "must name a program: the image of this cell names none";
             return Err(Error::invalid("argv", problem));

@@ -5,6 +5,7 @@
 
 use init::protocol::Pids;
 use model::cell::{Access, CellSpec, Mount, Namespace};
+use model::container::Defaults;
 use model::error::{Error, Reason};
 use model::executable::Effective;
 use model::status::Object;
@@ -31,7 +32,11 @@ pub(super) fn beside(
         };
     }
     record.defaults = Some(match running(executables) {
-        Some(main) if !record.spec.main => main.effective.defaults_beside(),
+        Some(main) if !record.spec.main => Defaults {
+            capabilities: main.record.spec.capabilities.clone(),
+            no_new_privileges: main.record.spec.no_new_privileges,
+            ..main.effective.defaults_beside()
+        },
         _ => {
             let image = cell.record.image.as_ref();
             let mut defaults = image
