@@ -33,7 +33,7 @@ fn flags_of_other_tools_have_hints() {
             "run --restart always -- true",
             "aurae schedule now --restart always",
         ),
-        ("run --privileged -- true", "`--cap-add`"),
+        ("run --privileged -- true", "`--cap-add ALL`"),
         ("ps --no-trunc", "`-o wide`"),
         ("logs -u nginx", "aurae logs web/nginx"),
         ("ps --wach", "did you mean `--watch`?"),

@@ -43,8 +43,12 @@ use process::Process;
 use serve::Event;
 pub use starting::Starting;
 
-/// How long an evaluator that was asked to stop may take; then it is killed.
+/// How long an evaluator that was asked to stop may run; then it is killed. It is its own time on a
+/// processor that counts: on a busy machine a session, with all that was typed, isn't lost because
+/// its evaluator had no turn.
 pub const GRACE: Duration = Duration::from_millis(80);
+/// The longest that it is waited for, whether it runs or not.
+const LONGEST: Duration = Duration::from_secs(2);
 
 /// This program, and what makes it an evaluator.
 const THIS_PROGRAM: &str = "/proc/self/exe";
@@ -298,13 +302,14 @@ impl Session {
 
     /// Asks the evaluator to stop, and kills it if it doesn't.
     async fn stop(&mut self, limit: Limit) -> Result<Option<String>, Thrown> {
+        let pid = self.process.pid();
         let asked = async {
             self.send(&ToEvaluator::Interrupt).await?;
             let event = self.event().await;
             Ok::<_, Thrown>(event)
         };
-        match tokio::time::timeout(GRACE, asked).await {
-            Ok(event) => match self.done(event?).await {
+        match in_its_time(pid, asked).await {
+            Some(event) => match self.done(event?).await {
                 Err(mut thrown) if thrown.limit == Some(Limit::Interrupt) => {
                     thrown.limit = Some(limit);
                     thrown.message = self.reason(limit);
@@ -312,7 +317,7 @@ impl Session {
                 }
                 other => other,
             },
-            Err(_) => {
+            None => {
                 self.kill().await;
                 let place = "; where it was isn't known, as it had to be killed";
                 Err(Thrown::limit(limit, self.reason(limit) + place))
@@ -364,9 +369,52 @@ impl Session {
     }
 }
 
+/// What an evaluator answers before it has run for [`GRACE`].
+async fn in_its_time<T>(pid: u32, answer: impl Future<Output = T>) -> Option<T> {
+    let mut answer = std::pin::pin!(answer);
+    let (asked, before) = (Instant::now(), process::ran(pid));
+    loop {
+        if let Ok(answer) = tokio::time::timeout(GRACE, &mut answer).await {
+            return Some(answer);
+        }
+        // A kernel that doesn't say how long it ran: the clock on the wall counts.
+        let ran = before.zip(process::ran(pid));
+        let ran = ran.map_or(GRACE, |(before, now)| now.saturating_sub(before));
+        if ran >= GRACE || asked.elapsed() >= LONGEST {
+            return None;
+        }
+    }
+}
+
 fn lost(why: &str) -> Thrown {
     Thrown::limit(
         Limit::Evaluator,
         format!("the evaluator ended in the middle of the program: {why}"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// One that has no turn on a processor loses nothing by it; one that runs on is given up.
+    #[tokio::test]
+    async fn an_evaluator_is_given_its_own_time_and_no_more() {
+        let mut idle = Command::new("sleep").arg("60").spawn().unwrap();
+        let late = async {
+            tokio::time::sleep(GRACE * 4).await;
+            "stopped"
+        };
+        assert_eq!(in_its_time(idle.id(), late).await, Some("stopped"));
+        idle.kill().unwrap();
+        idle.wait().unwrap();
+        let mut busy = Command::new("sh");
+        let mut busy = busy.args(["-c", "while :; do :; done"]).spawn().unwrap();
+        let never = std::future::pending::<()>();
+        assert_eq!(in_its_time(busy.id(), never).await, None);
+        busy.kill().unwrap();
+        busy.wait().unwrap();
+    }
 }

@@ -8,6 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 use tokio::task::AbortHandle;
 
@@ -94,6 +95,14 @@ impl Drop for Process {
             let _ = end(&mut child);
         }
     }
+}
+
+/// How long the main thread of a process was on a processor; `None` where the kernel doesn't say
+/// (`CONFIG_SCHED_INFO`), or it is gone. An evaluator has one thread.
+pub(super) fn ran(pid: u32) -> Option<Duration> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
+    let nanos = text.split_whitespace().next()?.parse().ok()?;
+    Some(Duration::from_nanos(nanos))
 }
 
 /// Kills it unless it has ended, so that the status is its own where it has one.
