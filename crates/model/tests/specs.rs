@@ -210,7 +210,7 @@ fn a_write_mount_names_an_owner_who_is_not_root_by_accident() {
 
 #[test]
 fn nothing_is_put_over_what_the_cell_makes_itself() {
-    for target in ["/", "/proc", "/proc/1", "/sys/fs", "/dev/shm"] {
+    for target in ["/", "/proc", "/proc/1", "/sys/fs", "/dev", "/dev/shm/x"] {
         let mounts = vec![Mount {
             target: target.into(),
             ..mount("/srv", Access::Read)
@@ -245,6 +245,16 @@ fn nothing_is_put_over_what_the_cell_makes_itself() {
         ..Default::default()
     };
     assert_eq!(refused(both), "volumes[0].path");
+    // Memory that programs share may be of another size, or of a pod's.
+    let volumes = vec![Volume {
+        path: "/dev/shm".into(),
+        ..Default::default()
+    }];
+    let memory = cell::Draft {
+        volumes,
+        ..Default::default()
+    };
+    CellSpec::try_from(memory).unwrap();
 }
 
 #[test]
