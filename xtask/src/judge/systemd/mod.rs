@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `./x judge systemd`: the scripts of Debian's package `systemd-tests` (`TEST-NN-…`) that concern
-//! PID 1, unmodified but for one line that [`table`] names, on a Debian whose PID 1 is auraed. Each
-//! is a service that is started by `systemctl start`, with its helper units in the load path, as
-//! systemd's own runner does it; it has passed when it has written `/testok` and not `/failed`.
+//! PID 1, unmodified, on a Debian whose PID 1 is auraed. Each is a service that is started by
+//! `systemctl start`, with its helper units in the load path, as systemd's own runner does it; it
+//! has passed when it has written `/testok` and not `/failed`.
 //!
 //! Unlike there all are run by one boot, one after the other: what a script leaves is stopped.
 //! Scripts of systemd's other programs are not run; why, is in [`table`].

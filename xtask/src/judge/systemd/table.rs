@@ -110,10 +110,7 @@ pub(super) const SCRIPTS: &[Script] = &[
         "15",
         "drop-ins: top level, hierarchical, transient, templates, aliases, masks",
         30,
-    )
-    // Of a transient slice it wants drop-ins to be read twice, and says that this is a bug of
-    // systemd's. Here they are read once: that one line says so, all others are as they are.
-    .after("sed -i 's/\"man:drop1 .*man:drop5 /\"man:drop5 /' units/testsuite-15.sh"),
+    ),
     of("16", "EXTEND_TIMEOUT_USEC= and RuntimeMaxSec="),
     left("17", "udev", DEVICES),
     script(
