@@ -114,12 +114,22 @@ pub(crate) async fn logs(person: &Person, path: &str) -> String {
 
 /// Runs a shell in a container; its status.
 pub(crate) async fn exec(person: &Person, cell: &str, script: &str) -> Option<runtime::exit::How> {
+    exec_as(person, cell, script, runtime::ExecutableSpec::default()).await
+}
+
+/// The same with what else the spec says.
+pub(crate) async fn exec_as(
+    person: &Person,
+    cell: &str,
+    script: &str,
+    spec: runtime::ExecutableSpec,
+) -> Option<runtime::exit::How> {
     let request = runtime::RunExecutableRequest {
         executable: Some(runtime::Executable {
             r#ref: at(&format!("{cell}/look")),
             spec: Some(runtime::ExecutableSpec {
                 argv: shell(script),
-                ..Default::default()
+                ..spec
             }),
             ..Default::default()
         }),

@@ -9,7 +9,9 @@ use wire::WaitFor;
 
 use crate::caller::Person;
 use crate::node::TestNode;
-use crate::pods::{EXITED, IMAGE, assert_clean, busybox, exec, people, remove, run, spec};
+use crate::pods::{
+    EXITED, IMAGE, assert_clean, busybox, exec, exec_as, people, remove, run, shell, spec,
+};
 
 /// It stays until it is asked to go.
 const STAYS: &str = "trap 'exit 0' TERM; while :; do busybox sleep 1; done";
@@ -18,9 +20,7 @@ fn of_image(name: &str, script: &str) -> wire::Container {
     wire::Container {
         name: name.to_owned(),
         image: IMAGE.to_owned(),
-        entrypoint: ["/bin/busybox", "sh", "-c", script]
-            .map(str::to_owned)
-            .into(),
+        entrypoint: shell(script),
         ..Default::default()
     }
 }
@@ -54,31 +54,19 @@ async fn bed() -> Option<(TestNode, Person)> {
 
 /// A program beside the main one, with all that the main one has.
 async fn with_all(person: &Person, cell: &str, script: &str) -> Option<runtime::exit::How> {
-    let request = runtime::RunExecutableRequest {
-        executable: Some(runtime::Executable {
-            r#ref: crate::pods::at(&format!("{cell}/attempt")),
-            spec: Some(runtime::ExecutableSpec {
-                argv: ["/bin/busybox", "sh", "-c", script]
-                    .map(str::to_owned)
-                    .into(),
-                capabilities: Some(runtime::Capabilities {
-                    bounding: vec!["ALL".to_owned()],
-                    ambient: Vec::new(),
-                }),
-                seccomp: Some(runtime::Seccomp {
-                    profile: runtime::seccomp::Profile::Unconfined.into(),
-                    ..Default::default()
-                }),
-                auto_remove: true,
-                ..Default::default()
-            }),
+    let spec = runtime::ExecutableSpec {
+        capabilities: Some(runtime::Capabilities {
+            bounding: vec!["ALL".to_owned()],
+            ambient: Vec::new(),
+        }),
+        seccomp: Some(runtime::Seccomp {
+            profile: runtime::seccomp::Profile::Unconfined.into(),
             ..Default::default()
         }),
-        wait_for: runtime::WaitFor::Exited.into(),
+        auto_remove: true,
         ..Default::default()
     };
-    let ended = person.node.runtime().run_executable(request).await;
-    ended.unwrap().into_inner().exit.and_then(|exit| exit.how)
+    exec_as(person, cell, script, spec).await
 }
 
 #[tokio::test]
@@ -88,7 +76,8 @@ async fn a_pod_of_the_nodes_processes_and_ipc_sees_them_and_outlives_the_daemon(
     };
     let of_node = of_node(vec![of_image("app", STAYS), of_image("other", STAYS)]);
     let within = run(&ann, "own/inner", of_node.clone(), WaitFor::Created).await;
-    assert!(within.is_err(), "{within:?}");
+    let refused = from_status(&within.unwrap_err());
+    assert_eq!(refused.field.as_deref(), Some("pod.spec.host_pid"));
     run(&ann, "agent", of_node, WaitFor::Ready).await.unwrap();
     let ns = |kind: &str| {
         let link = std::fs::read_link(format!("/proc/self/ns/{kind}"));

@@ -5,8 +5,10 @@
 //! for no `oom_score_adj` below 0 (`model::pod::qos`); a field that is added to it and reaches that
 //! far has its place here. Ports of the node are looked at by the runtime's own rule.
 
+use crate::cell::program;
 use crate::sandbox::CLASSES;
 use identity::Permit;
+use model::cell::Namespace;
 use model::error::{Error, Reason, Within};
 use model::name::ObjectPath;
 use model::pod::spec::Container;
@@ -15,7 +17,7 @@ use model::pod::{PodSpec, sub_path};
 
 /// Whether the caller may run such a pod there.
 pub(crate) fn check(permit: &Permit, spec: &PodSpec, path: &ObjectPath) -> Result<(), Error> {
-    if let Some((field, what)) = of_node(spec).next()
+    if let Some((field, what)) = of_node(spec)
         && path.parent().is_some()
     {
         let problem = format!("is for a pod that is in no other cell: that one has {what} of its");
@@ -104,7 +106,7 @@ fn check_pod(spec: &PodSpec) -> Result<(), Error> {
         let field = "pod.spec.selinux_file_label".to_owned();
         return Err(refused("a label of SELinux's", field));
     }
-    if let Some((field, what)) = of_node(spec).next() {
+    if let Some((field, what)) = of_node(spec) {
         return Err(refused(&format!("the node's own {what}"), field.to_owned()));
     }
     for (i, volume) in spec.volumes.iter().enumerate() {
@@ -124,15 +126,15 @@ fn check_pod(spec: &PodSpec) -> Result<(), Error> {
     Ok(())
 }
 
-/// What of the node's such a pod has instead of its own, by field.
-fn of_node(spec: &PodSpec) -> impl Iterator<Item = (&'static str, &'static str)> {
-    let asked = [
-        (spec.host_network, "pod.spec.host_network", "network"),
-        (spec.host_pid, "pod.spec.host_pid", "processes"),
-        (spec.host_ipc, "pod.spec.host_ipc", "IPC"),
-    ];
-    let asked = asked.into_iter().filter(|(asked, ..)| *asked);
-    asked.map(|(_, field, what)| (field, what))
+/// The first of the node's namespaces that such a pod has instead of its own: the field that asks
+/// for it, and what it is.
+fn of_node(spec: &PodSpec) -> Option<(&'static str, &'static str)> {
+    program::of_node(spec).next().map(|shared| match shared {
+        Namespace::Pid => ("pod.spec.host_pid", "processes"),
+        Namespace::Ipc => ("pod.spec.host_ipc", "IPC"),
+        // Nothing else of the node's can be asked for.
+        _ => ("pod.spec.host_network", "network"),
+    })
 }
 
 fn check_added(spec: &PodSpec, container: &Container) -> Result<(), Error> {

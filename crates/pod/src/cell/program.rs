@@ -42,7 +42,7 @@ pub(crate) fn pod_cell(spec: &PodSpec) -> Result<CellSpec, Error> {
 }
 
 /// What of the node's the pod has instead of its own.
-fn of_node(spec: &PodSpec) -> impl Iterator<Item = Namespace> {
+pub(crate) fn of_node(spec: &PodSpec) -> impl Iterator<Item = Namespace> {
     let asked = [
         (spec.host_network, Namespace::Net),
         (spec.host_pid, Namespace::Pid),
