@@ -16,7 +16,7 @@ pub(crate) struct CellFlags {
     /// Let a part of the node's file system in, read-only: SRC[:DST]
     #[arg(long, value_name = "MOUNT", value_parser = parse_read)]
     pub(crate) read: Vec<Mount>,
-    /// The same, writable: SRC[:DST],owner=UID[,group=GID][,allow-root]
+    /// The same, writable: SRC[:DST],owner=UID[,group=GID][,allow-root][,rprivate|rslave]
     #[arg(long, value_name = "MOUNT", value_parser = parse_write)]
     pub(crate) write: Vec<Mount>,
     /// A private folder in memory: PATH[,size=BYTES][,mode=OCTAL][,uid=N][,gid=N][,noexec]

@@ -1,25 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `--read SRC[:DST]`, `--write SRC[:DST],owner=UID[,group=GID][,allow-root]`, `--tmpfs
+//! `--read SRC[:DST][,rprivate|rslave]`, `--write
+//! SRC[:DST],owner=UID[,group=GID][,allow-root][,rprivate|rslave]`, `--tmpfs
 //! PATH[,size=N][,mode=N][,uid=N][,gid=N][,noexec]`.
 
 use api::runtime::v0::{Mount, Volume, mount};
 
 use crate::quantity::parse_bytes;
 
-const WRITE: &str = "write SRC[:DST],owner=UID[,group=GID][,allow-root]: the on-disk user \
-                     that the cell's root acts as must be named";
+const READ: &str = "write SRC[:DST][,rprivate|rslave]";
+const WRITE: &str = "write SRC[:DST],owner=UID[,group=GID][,allow-root][,rprivate|rslave]: the \
+                     on-disk user that the cell's root acts as must be named";
 const TMPFS: &str = "write PATH[,size=BYTES][,mode=OCTAL][,uid=N][,gid=N][,noexec], as in \
                      /cache,size=16M";
 
 /// Parses a read-only mount.
 pub(crate) fn parse_read(text: &str) -> Result<Mount, String> {
-    let (source, target) = places(text)?;
-    Ok(Mount {
+    let mut parts = text.split(',');
+    let (source, target) = places(parts.next().unwrap_or_default())?;
+    let mut mount = Mount {
         source,
         target,
         access: mount::Access::Read.into(),
         ..Default::default()
-    })
+    };
+    for part in parts {
+        let propagation = propagation(part);
+        mount.propagation = propagation.ok_or_else(|| not_taken(part, READ))?;
+    }
+    Ok(mount)
 }
 
 /// Parses a writable mount.
@@ -37,13 +45,30 @@ pub(crate) fn parse_write(text: &str) -> Result<Mount, String> {
             Some(("owner", id)) => mount.owner_uid = Some(number(id)?),
             Some(("group", id)) => mount.owner_gid = Some(number(id)?),
             None if part == "allow-root" => mount.allow_root_owner = true,
-            _ => return Err(format!("{part:?} is no option; {WRITE}")),
+            _ => {
+                let propagation = propagation(part);
+                mount.propagation = propagation.ok_or_else(|| not_taken(part, WRITE))?;
+            }
         }
     }
     if mount.owner_uid.is_none() {
         return Err(format!("owner is missing; {WRITE}"));
     }
     Ok(mount)
+}
+
+/// Docker's words for it.
+fn propagation(word: &str) -> Option<i32> {
+    let propagation = match word {
+        "rprivate" => mount::Propagation::Rprivate,
+        "rslave" => mount::Propagation::Rslave,
+        _ => return None,
+    };
+    Some(propagation.into())
+}
+
+fn not_taken(part: &str, usage: &str) -> String {
+    format!("{part:?} is no option; {usage}")
 }
 
 fn number(text: &str) -> Result<u32, String> {
@@ -114,6 +139,21 @@ mod tests {
                 .unwrap()
                 .allow_root_owner
         );
+    }
+
+    #[test]
+    fn what_is_mounted_below_is_asked_for_in_dockers_words() {
+        let below = |mount: Mount| mount::Propagation::try_from(mount.propagation).unwrap();
+        let read = parse_read("/media:/m,rslave").unwrap();
+        assert_eq!(below(read), mount::Propagation::Rslave);
+        let write = parse_write("/media,rprivate,owner=5").unwrap();
+        assert_eq!(below(write), mount::Propagation::Rprivate);
+        let none = parse_read("/media").unwrap();
+        assert_eq!(below(none), mount::Propagation::Unspecified);
+        for word in ["shared", "rshared", "slave", "ro"] {
+            let told = parse_read(&format!("/media,{word}")).unwrap_err();
+            assert!(told.contains("rprivate|rslave"), "{told}");
+        }
     }
 
     #[test]

@@ -33,6 +33,7 @@ mod network_denials;
 mod node;
 mod pods;
 mod pods_admit;
+mod pods_below;
 mod pods_change;
 mod pods_end;
 mod pods_last_word;

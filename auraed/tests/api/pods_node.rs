@@ -26,7 +26,7 @@ fn of_image(name: &str, script: &str) -> wire::Container {
 }
 
 /// All that a container can be given.
-fn powerful(name: &str) -> wire::Container {
+pub(crate) fn powerful(name: &str) -> wire::Container {
     wire::Container {
         add_capabilities: vec!["ALL".to_owned()],
         unconfined: true,
@@ -45,7 +45,7 @@ fn of_node(containers: Vec<wire::Container>) -> wire::PodSpec {
     }
 }
 
-async fn bed() -> Option<(TestNode, Person)> {
+pub(crate) async fn bed() -> Option<(TestNode, Person)> {
     let node = TestNode::start()?;
     let (_, ann) = people(&node).await;
     crate::images::import(&ann, &busybox()).await.unwrap();
@@ -53,7 +53,11 @@ async fn bed() -> Option<(TestNode, Person)> {
 }
 
 /// A program beside the main one, with all that the main one has.
-async fn with_all(person: &Person, cell: &str, script: &str) -> Option<runtime::exit::How> {
+pub(crate) async fn with_all(
+    person: &Person,
+    cell: &str,
+    script: &str,
+) -> Option<runtime::exit::How> {
     let spec = runtime::ExecutableSpec {
         capabilities: Some(runtime::Capabilities {
             bounding: vec!["ALL".to_owned()],

@@ -305,14 +305,23 @@ async fn what_shares_ids_with_the_node_or_a_container_writes_no_folder_of_the_no
         share: vec![Namespace::User.into()],
         ..writing()
     };
-    for (path, spec) in [("own", among()), ("box/in", among()), ("box/in", writing())] {
+    // What the node mounts there later may be written, whatever the mount is.
+    let following = |mut spec: wire::CellSpec| {
+        spec.mounts[0].access = wire::mount::Access::Read.into();
+        spec.mounts[0].owner_uid = None;
+        spec.mounts[0].propagation = wire::mount::Propagation::Rslave.into();
+        spec
+    };
+    for (path, spec, by) in [
+        ("own", among(), "access"),
+        ("box/in", among(), "access"),
+        ("box/in", writing(), "access"),
+        ("own", following(among()), "propagation"),
+        ("box/in", following(writing()), "propagation"),
+    ] {
         let error = from_status(&run(path, spec).await.unwrap_err());
-        let field = error.field.as_deref();
-        assert_eq!(
-            field,
-            Some("cell.spec.mounts[0].access"),
-            "{path}: {error:?}"
-        );
+        let field = format!("cell.spec.mounts[0].{by}");
+        assert_eq!(error.field.as_deref(), Some(&*field), "{path}: {error:?}");
     }
     // The control: what is refused is the two together.
     run("own", writing()).await.unwrap();

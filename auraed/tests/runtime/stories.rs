@@ -56,6 +56,7 @@ const STORIES: &[(&str, Story)] = &[
     ("mounts", mounts_are_what_was_asked_for_and_change_live),
     ("used", what_was_used_is_kept_with_the_end),
     ("update", updates::one_refused_changes_nothing),
+    ("below", updates::one_takes_what_is_below_a_mount_with_it),
     ("updates", updates::at_any_moment_the_record_is_what_holds),
     (
         "slow-store",
@@ -663,6 +664,7 @@ pub(crate) fn mount(source: &std::path::Path, target: &str, owner_uid: Option<u3
         owner_uid,
         owner_gid: None,
         allow_root_owner: false,
+        propagation: cell::Propagation::None,
     }
 }
 

@@ -112,6 +112,54 @@ pub(crate) fn one_refused_changes_nothing(name: &str) {
     assert_eq!(daemon.log(seen.meta.uid), "ca");
 }
 
+/// What is mounted below a mount that follows its source comes and goes with it.
+pub(crate) fn one_takes_what_is_below_a_mount_with_it(name: &str) {
+    let node = Node::start(name);
+    let mut daemon = node.client();
+    let (_dir, sources) = sources(&["a"]);
+    let source = &sources[0];
+    let _below = Tmpfs::on(source);
+    std::fs::write(source.join("name"), "a").unwrap();
+    std::fs::create_dir(source.join("below")).unwrap();
+    let _deeper = Tmpfs::on(&source.join("below"));
+    daemon.cell_with("web", cell::Draft::default());
+    let follows = Mount {
+        propagation: cell::Propagation::Rslave,
+        ..mount(source, "/run/ga", None)
+    };
+    for _ in 0..2 {
+        let came = daemon.ask(update(vec![follows.clone()], None));
+        assert!(matches!(came, Answer::Object(_)), "{came:?}");
+        let both = ["/run/ga", "/run/ga/below"].map(str::to_owned);
+        assert_eq!(mounted(&cell(&mut daemon, "web")), both);
+        let gone = daemon.ask(update(Vec::new(), None));
+        assert!(matches!(gone, Answer::Object(_)), "{gone:?}");
+        assert_true(&mut daemon);
+        node.kill_daemon();
+        daemon = node.client();
+    }
+}
+
+/// A tmpfs that is shared, until this goes.
+struct Tmpfs(PathBuf);
+
+impl Tmpfs {
+    fn on(path: &Path) -> Self {
+        let attributes = kernel::mount::Attributes::NO_DEV;
+        let tmpfs = kernel::mount::tmpfs(1 << 20, 0o755, attributes).unwrap();
+        kernel::mount::attach(&tmpfs, path).unwrap();
+        let shared = kernel::mount::Propagation::Shared;
+        kernel::mount::set_propagation(path, shared, false).unwrap();
+        Self(path.to_owned())
+    }
+}
+
+impl Drop for Tmpfs {
+    fn drop(&mut self) {
+        let _ = kernel::mount::unmount(&self.0, true);
+    }
+}
+
 fn pids(node: &Node) -> bool {
     let root = kernel::cgroup::Cgroup::open(node.cgroup()).unwrap();
     root.controllers().unwrap().iter().any(|c| c == "pids")

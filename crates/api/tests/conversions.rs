@@ -411,6 +411,11 @@ proptest! {
         owner in proptest::option::of(0u32..9),
         id_range in proptest::option::of(1u32..99999),
         container in proptest::option::of(containers()),
+        propagation in proptest::sample::select(&[
+            cells::Propagation::None,
+            cells::Propagation::Rprivate,
+            cells::Propagation::Rslave,
+        ][..]),
     ) {
         let access = if owner.is_some() { cells::Access::Write } else { cells::Access::Read };
         let mount = cells::Mount {
@@ -420,6 +425,7 @@ proptest! {
             owner_uid: owner,
             owner_gid: owner,
             allow_root_owner: owner == Some(0),
+            propagation,
         };
         let volume = cells::Volume {
             path: "/v".into(),

@@ -142,6 +142,23 @@ pub struct Mount {
     /// Allow `owner_uid` 0, the node's root.
     #[serde(default)]
     pub allow_root_owner: bool,
+    /// Whether the cell has what is mounted below the source, too.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub propagation: Propagation,
+}
+
+/// What becomes of what is mounted below the source of a mount (mount_namespaces(7)). None of it
+/// goes the other way: a cell's mounts are never the node's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Propagation {
+    /// It isn't in the cell.
+    #[default]
+    None,
+    /// It is in the cell as it is when the mount is made.
+    Rprivate,
+    /// The same, and what is mounted and unmounted later.
+    Rslave,
 }
 
 /// The access that a mount gives a cell.
@@ -197,6 +214,12 @@ impl Mount {
     pub fn owner(&self) -> Option<(u32, u32)> {
         let uid = self.owner_uid?;
         Some((uid, self.owner_gid.unwrap_or(uid)))
+    }
+
+    /// Whether a file of the node may be written by it, now or later: what is mounted on the node
+    /// later comes as the node has mounted it.
+    pub fn writes(&self) -> bool {
+        self.access == Access::Write || self.propagation == Propagation::Rslave
     }
 
     fn check(&self) -> Result<()> {

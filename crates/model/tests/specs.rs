@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use model::cell::{self, Access, CellSpec, Mount, Namespace, Volume};
+use model::cell::{self, Access, CellSpec, Mount, Namespace, Propagation, Volume};
 use model::executable::{self, ExecutableSpec, LogPolicy, Principal};
 use model::seccomp::Seccomp;
 use proptest::prelude::*;
@@ -166,6 +166,7 @@ fn mount(source: &str, access: Access) -> Mount {
         owner_uid: None,
         owner_gid: None,
         allow_root_owner: false,
+        propagation: Propagation::None,
     }
 }
 

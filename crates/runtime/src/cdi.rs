@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use model::cell::{Access, Mount};
+use model::cell::{Access, Mount, Propagation};
 use model::device::Device;
 use model::error::{Error, Reason};
 use serde::Deserialize;
@@ -218,6 +218,7 @@ impl Edits {
                 owner_uid: None,
                 owner_gid: None,
                 allow_root_owner: false,
+                propagation: Propagation::None,
             });
         }
         Ok(())

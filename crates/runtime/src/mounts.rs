@@ -7,6 +7,11 @@
 //! meaning what they mean on the node. A writable mount maps one on-disk owner to the cell's root
 //! and no other owner. A folder that the node has made for a cell has files of the cell's own ids,
 //! and is mapped by nothing.
+//!
+//! What is mounted below the source comes along where the mount asks for it, and what is mounted
+//! there later where it is a slave of the node's (ADR 81): every copy on the way into the cell is
+//! one, too. Neither is mapped. What was there gets the flags of the mount; what comes later has
+//! those of the node.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,8 +20,8 @@ use std::path::Path;
 use init::protocol::MountTarget;
 use kernel::fsutil::{self, OpenFlags, Resolve};
 use kernel::idmap::IdMap;
-use kernel::mount::{self, Attributes, Change, Propagation};
-use model::cell::{Access, Mount};
+use kernel::mount::{self, Attributes, Change};
+use model::cell::{Access, Mount, Propagation};
 use model::error::{Error, Reason};
 use rustix::io::Errno;
 
@@ -43,47 +48,80 @@ pub(crate) fn prepare(mount: &Mount, root_id: u32) -> Result<Prepared, Error> {
         let message = format!("{} can't be mounted: {e}", mount.source);
         Error::new(Reason::Unsupported, message).errno(e.errno())
     };
-    let tree = mount::copy_tree_at(&source, Path::new(""), false).map_err(failed)?;
+    let propagation = match mount.propagation {
+        Propagation::None | Propagation::Rprivate => mount::Propagation::Private,
+        Propagation::Rslave => {
+            check_shared(mount, &source)?;
+            mount::Propagation::Slave
+        }
+    };
+    let recursive = mount.propagation != Propagation::None;
+    let tree = mount::copy_tree_at(&source, Path::new(""), recursive).map_err(failed)?;
+    if let Some(owner) = mount.owner() {
+        map_owner(&tree, owner, root_id)
+            .map_err(failed)?
+            .map_err(|e| not_mapped(mount, &e))?;
+    }
     let safe = Attributes::NO_SUID | Attributes::NO_DEV;
+    let writes = mount.owner().is_some() || mount.access == Access::Own;
+    let set = match writes {
+        true => safe,
+        false => safe | Attributes::READ_ONLY,
+    };
     let change = Change {
-        propagation: Some(Propagation::Private),
+        set,
+        propagation: Some(propagation),
+        recursive,
         ..Change::default()
     };
-    match mount.owner() {
-        None => {
-            let set = match mount.access {
-                Access::Own => safe,
-                Access::Read | Access::OwnRead | Access::Write => safe | Attributes::READ_ONLY,
-            };
-            mount::set_attributes(&tree, &Change { set, ..change }).map_err(failed)?;
-        }
-        Some((uid, gid)) => {
-            let one = |id| {
-                [IdMap {
-                    inside: id,
-                    outside: root_id,
-                    count: 1,
-                }]
-            };
-            let namespace = mount::userns::with_maps(&one(uid), &one(gid)).map_err(failed)?;
-            let id_map = Some(namespace.as_fd());
-            mount::set_attributes(
-                &tree,
-                &Change {
-                    set: safe,
-                    id_map,
-                    ..change
-                },
-            )
-            .map_err(|e| not_mapped(mount, &e))?;
-        }
-    }
+    mount::set_attributes(&tree, &change).map_err(failed)?;
     let target = mount.effective_target().as_bytes().to_vec();
     Ok(Prepared {
         mount: tree,
         file: None,
         target: MountTarget { target, directory },
     })
+}
+
+/// Maps one owner on the disk to the cell's root. The inner error says that the file system can't.
+fn map_owner(
+    tree: &OwnedFd,
+    (uid, gid): (u32, u32),
+    root_id: u32,
+) -> kernel::Result<kernel::Result<()>> {
+    let one = |id| {
+        [IdMap {
+            inside: id,
+            outside: root_id,
+            count: 1,
+        }]
+    };
+    let namespace = mount::userns::with_maps(&one(uid), &one(gid))?;
+    let change = Change {
+        id_map: Some(namespace.as_fd()),
+        ..Change::default()
+    };
+    Ok(mount::set_attributes(tree, &change))
+}
+
+/// Nothing that is mounted later would come through a mount that is private on the node.
+fn check_shared(mount: &Mount, source: &OwnedFd) -> Result<(), Error> {
+    let failed = |error: kernel::Error| {
+        Error::internal(format!("{}: {error}", mount.source)).errno(error.errno())
+    };
+    let on = mount::info::of(source).map_err(failed)?;
+    match on.is_some_and(|it| it.is_shared() || it.is_slave()) {
+        true => Ok(()),
+        false => {
+            let problem = format!(
+                "is rslave, and {} is on a mount that is private on the node: nothing that is \
+                 mounted there later would come",
+                mount.source
+            );
+            Err(Error::invalid("cell.spec.mounts.propagation", problem)
+                .hint("share it on the node (mount --make-rshared /), or ask for rprivate"))
+        }
+    }
 }
 
 fn open(source: &str) -> Result<OwnedFd, Error> {
@@ -151,6 +189,7 @@ mod tests {
             owner_uid: None,
             owner_gid: None,
             allow_root_owner: false,
+            propagation: Propagation::None,
         }
     }
 

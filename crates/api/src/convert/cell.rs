@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use model::cell::{Access, CellSpec, Draft, Mount, Namespace, Volume};
+use model::cell::{Access, CellSpec, Draft, Mount, Namespace, Propagation, Volume};
 use model::container::{Container, Pull};
 use model::device::Device;
 use model::error::{Error, Result, Within};
@@ -149,7 +149,25 @@ fn mount(message: wire::Mount) -> Result<Mount> {
         owner_uid: message.owner_uid,
         owner_gid: message.owner_gid,
         allow_root_owner: message.allow_root_owner,
+        propagation: propagation(message.propagation)?,
     })
+}
+
+/// What is mounted below the source of a mount.
+pub(in crate::convert) fn propagation(number: i32) -> Result<Propagation> {
+    Ok(match enumeration("propagation", number)? {
+        wire::mount::Propagation::Unspecified => Propagation::None,
+        wire::mount::Propagation::Rprivate => Propagation::Rprivate,
+        wire::mount::Propagation::Rslave => Propagation::Rslave,
+    })
+}
+
+pub(in crate::convert) fn to_propagation(propagation: Propagation) -> wire::mount::Propagation {
+    match propagation {
+        Propagation::None => wire::mount::Propagation::Unspecified,
+        Propagation::Rprivate => wire::mount::Propagation::Rprivate,
+        Propagation::Rslave => wire::mount::Propagation::Rslave,
+    }
 }
 
 fn volume(message: wire::Volume) -> Volume {
@@ -197,6 +215,7 @@ fn to_mount(mount: &Mount) -> Option<wire::Mount> {
         owner_uid: mount.owner_uid,
         owner_gid: mount.owner_gid,
         allow_root_owner: mount.allow_root_owner,
+        propagation: to_propagation(mount.propagation).into(),
     })
 }
 

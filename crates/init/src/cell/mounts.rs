@@ -115,7 +115,8 @@ pub(super) fn detach_stage() {
 pub(super) fn attach(root: &Root, from: u32, to: &MountTarget) -> Result<(), Failure> {
     let target = checked(&to.target)?;
     let come = Path::new(STAGE).join(from.to_string());
-    let copy = || mount::copy_tree(&come, false).step(Step::Attach);
+    // With what is mounted below it on the node: none, unless it was asked for.
+    let copy = || mount::copy_tree(&come, true).step(Step::Attach);
     if let Root::Image(_) = root {
         return in_image(&copy()?, target, to.directory);
     }

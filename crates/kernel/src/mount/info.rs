@@ -2,8 +2,11 @@
 //! `/proc/PID/mountinfo`, read (proc(5)).
 
 use std::ffi::OsString;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::AtFlags;
 
 use crate::{Context, Error, Result};
 
@@ -38,10 +41,37 @@ impl MountInfo {
         self.options.split(',').any(|o| o == option)
     }
 
+    /// Whether what is mounted below it is mounted in the other mounts of its group, too.
+    pub fn is_shared(&self) -> bool {
+        self.has_field("shared:")
+    }
+
+    /// Whether what is mounted below another mount is mounted below this, too.
+    pub fn is_slave(&self) -> bool {
+        self.has_field("master:")
+    }
+
+    fn has_field(&self, name: &str) -> bool {
+        self.propagation.iter().any(|field| field.starts_with(name))
+    }
+
     /// Whether one of the file system's options is this.
     pub fn has_super_option(&self, option: &str) -> bool {
         self.super_options.split(',').any(|o| o == option)
     }
+}
+
+/// The mount that a file is on, as the caller's namespace has it; `None` where it isn't one of that
+/// namespace.
+///
+/// # Errors
+/// Those of [`read`], and of statx(2).
+pub fn of(file: impl AsFd) -> Result<Option<MountInfo>> {
+    let asked = rustix::fs::StatxFlags::MNT_ID;
+    let stat = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, asked).call("statx")?;
+    Ok(read()?
+        .into_iter()
+        .find(|mount| u64::from(mount.id) == stat.stx_mnt_id))
 }
 
 /// The mounts of the caller's namespace that its root can reach, in the order they were made.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::told::FileFact;
+use crate::cell::Propagation;
 
 /// A folder that containers share.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -149,4 +150,7 @@ pub struct VolumeMount {
     /// It can't be written.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub read_only: bool,
+    /// Of a volume of the node: what is mounted below it.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub propagation: Propagation,
 }

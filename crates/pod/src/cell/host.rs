@@ -41,14 +41,17 @@ pub(super) fn mount(host: &Host, mount: &VolumeMount) -> Result<Mount, Error> {
         let problem = format!("{} is no {what} (mode {:o})", host.path, found.st_mode);
         return Err(wrong(problem));
     }
+    let propagation = mount.propagation;
     let writes = host.owner_uid.is_some() && !mount.read_only;
     Ok(match writes {
         false => Mount {
             source,
+            propagation,
             ..plain(Path::new(""), &mount.path, Access::Read)
         },
         true => Mount {
             source,
+            propagation,
             owner_uid: host.owner_uid,
             owner_gid: host.owner_gid,
             // A user that names uid 0 in a pod's volume is an administrator, and has named it.

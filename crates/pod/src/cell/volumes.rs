@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use model::cell::{Access, Mount};
+use model::cell::{Access, Mount, Propagation};
 use model::error::{Error, Reason};
 use model::name;
 use model::pod::env::Facts;
@@ -307,5 +307,6 @@ pub(super) fn plain(source: &Path, target: &str, access: Access) -> Mount {
         owner_uid: None,
         owner_gid: None,
         allow_root_owner: false,
+        propagation: Propagation::None,
     }
 }

@@ -120,28 +120,25 @@ pub(super) fn is_sealed(cell: &Cell) -> bool {
 
 /// Whether a cell with this spec is a container that nothing of the node can be written from.
 pub(super) fn seals(spec: &CellSpec) -> bool {
-    let writes = spec
-        .mounts
-        .iter()
-        .any(|mount| mount.access == Access::Write);
-    spec.container.is_some() && !writes
+    spec.container.is_some() && !spec.mounts.iter().any(Mount::writes)
 }
 
-/// Refuses a writable mount of the node where something that has the cell's ids may set set-id
-/// bits: in a container's nested cell, whose ids are among the container's, and in one that shares
-/// the ids of a cell whose programs no filter keeps from it.
+/// Refuses a mount by which the node may be written where something that has the cell's ids may set
+/// set-id bits: in a container's nested cell, whose ids are among the container's, and in one that
+/// shares the ids of a cell whose programs no filter keeps from it.
 pub(crate) fn check_writes(index: &Index, key: &Key, spec: &CellSpec) -> Result<(), Error> {
-    let writes = |mount: &Mount| mount.access == Access::Write;
-    let Some(at) = spec.mounts.iter().position(writes) else {
+    let mut mounts = spec.mounts.iter().enumerate();
+    let Some((at, mount)) = mounts.find(|(_, mount)| mount.writes()) else {
         return Ok(());
     };
+    let field = match mount.access {
+        Access::Write => format!("cell.spec.mounts[{at}].access"),
+        _ => format!("cell.spec.mounts[{at}].propagation"),
+    };
     if !has_filtered_ids(index, key, spec) {
-        let problem = "a writable mount needs a cell with its own user namespace; this cell shares \
-                       its parent's";
-        return Err(Error::invalid(
-            format!("cell.spec.mounts[{at}].access"),
-            problem,
-        ));
+        let problem = "a mount that can be written (or follows what is mounted later) needs a cell \
+                       with its own user namespace; this cell shares its parent's";
+        return Err(Error::invalid(field, problem));
     }
     let mut around = std::iter::successors(key.parent(), Key::parent);
     let container = around.find(|key| match index.at(key).as_deref() {
@@ -152,11 +149,9 @@ pub(crate) fn check_writes(index: &Index, key: &Key, spec: &CellSpec) -> Result<
         None => Ok(()),
         Some(outer) => {
             let path = outer.path;
-            let problem = format!("can't be writable in the container {path}");
-            Err(
-                Error::invalid(format!("cell.spec.mounts[{at}].access"), problem)
-                    .hint("mount it read-only, or in a cell that is in no container"),
-            )
+            let problem = format!("is for no cell in the container {path}: it could be written");
+            Err(Error::invalid(field, problem)
+                .hint("mount it read-only, or in a cell that is in no container"))
         }
     }
 }

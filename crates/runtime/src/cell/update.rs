@@ -105,8 +105,8 @@ fn plan(request: &UpdateCell, cell: &Cell, is_ending: bool) -> Result<Plan, Erro
     let (spec, labels) =
         model::update::apply(&request.mask, old, (&request.spec, &request.labels))?;
     if container::seals(&cell.record.spec) && !container::seals(&spec) {
-        let problem = "a writable mount can't be added to a container: what runs in it may set \
-                       set-id bits";
+        let problem = "a mount that can be written, or follows what is mounted later, can't be \
+                       added to a container: what runs in it may set set-id bits";
         return Err(Error::invalid("cell.spec.mounts", problem)
             .hint("run the cell anew, with the mount from the beginning"));
     }

@@ -10,7 +10,7 @@ use model::pod::spec::{Container, Needs, Pull};
 use model::pod::volume::VolumeMount;
 
 use super::port;
-use crate::convert::cell::{device, to_device};
+use crate::convert::cell::{device, propagation, to_device, to_propagation};
 use crate::convert::scalar::{duration, enumeration, maybe_duration, parse, required, to_duration};
 use crate::pod::v0 as wire;
 
@@ -35,7 +35,7 @@ pub(super) fn container(message: wire::Container) -> Result<Container> {
         cwd: message.cwd,
         user: message.user,
         group: message.group,
-        mounts: message.mounts.into_iter().map(mount).collect(),
+        mounts: mounts(message.mounts)?,
         needs: needs(message.resources.unwrap_or_default()),
         startup: probe("startup", message.startup)?,
         liveness: probe("liveness", message.liveness)?,
@@ -101,14 +101,21 @@ pub(super) fn fact(number: i32) -> Result<Fact> {
     fact.ok_or_else(|| Error::invalid("fact", "must not be unspecified"))
 }
 
-fn mount(message: wire::VolumeMount) -> VolumeMount {
-    VolumeMount {
+fn mounts(messages: Vec<wire::VolumeMount>) -> Result<Vec<VolumeMount>> {
+    let each = messages.into_iter().enumerate();
+    each.map(|(i, it)| mount(it).within(&format!("mounts[{i}]")))
+        .collect()
+}
+
+fn mount(message: wire::VolumeMount) -> Result<VolumeMount> {
+    Ok(VolumeMount {
         volume: message.volume,
         path: message.path,
         sub_path: message.sub_path,
         sub_path_expr: message.sub_path_expr,
         read_only: message.read_only,
-    }
+        propagation: propagation(message.propagation)?,
+    })
 }
 
 fn needs(message: wire::Needs) -> Needs {
@@ -259,6 +266,7 @@ fn to_mount(mount: &VolumeMount) -> wire::VolumeMount {
         sub_path: mount.sub_path.clone(),
         sub_path_expr: mount.sub_path_expr.clone(),
         read_only: mount.read_only,
+        propagation: to_propagation(mount.propagation).into(),
     }
 }
 

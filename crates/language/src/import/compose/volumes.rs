@@ -106,7 +106,11 @@ impl<'a> Volumes<'a> {
         let options: Vec<_> = options.unwrap_or_default().split(',').collect();
         let read_only = options.contains(&"ro");
         match first.starts_with(['.', '/', '~']) {
-            true => self.folder(first, target, read_only, notes),
+            true => {
+                let word = options.iter().find(|it| SPREADS.contains(it));
+                let propagation = propagation(word.copied().unwrap_or_default(), notes);
+                self.folder(first, target, read_only, propagation, notes)
+            }
             false => self.named(first, target, read_only, notes),
         }
     }
@@ -120,11 +124,18 @@ impl<'a> Volumes<'a> {
         let sub_path = more.plain("subpath", notes)?;
         more.known(&["nocopy"]);
         more.end("volumes.volume.", notes);
-        item.known(&["consistency", "bind"]);
+        let mut bind = item.object("bind")?;
+        let word = bind.plain("propagation", notes)?.unwrap_or_default();
+        bind.known(&["create_host_path"]);
+        bind.end("volumes.bind.", notes);
+        item.known(&["consistency"]);
         item.object("tmpfs")?.end("volumes.tmpfs.", notes);
         item.end("volumes.", notes);
         let mount = match kind.as_str() {
-            "bind" => self.folder(&source, &target, read_only, notes),
+            "bind" => {
+                let propagation = propagation(&word, notes);
+                self.folder(&source, &target, read_only, propagation, notes)
+            }
             "volume" if !source.is_empty() => self.named(&source, &target, read_only, notes),
             "volume" => Some(self.empty(&format!("unnamed {target}"), &target, &target, false)),
             "tmpfs" => {
@@ -174,12 +185,13 @@ impl<'a> Volumes<'a> {
         mount(&name, target, read_only)
     }
 
-    /// A folder or file of the node.
+    /// A folder or file of the node, and what is mounted below it.
     fn folder(
         &mut self,
         source: &str,
         target: &str,
         read_only: bool,
+        propagation: Option<&str>,
         notes: &mut Notes,
     ) -> Option<Expression> {
         if source.starts_with('~') {
@@ -197,7 +209,12 @@ impl<'a> Volumes<'a> {
         let host = vec![("path".to_owned(), Expression::Text(path.clone()))];
         let source = ("host".to_owned(), Expression::Object(host));
         let name = self.volume(&format!("folder {path}"), target, source);
-        Some(mount(&name, target, true))
+        let mut mount = mount(&name, target, true);
+        if let (Expression::Object(fields), Some(word)) = (&mut mount, propagation) {
+            let word = Expression::Text(word.to_owned());
+            fields.push(("propagation".to_owned(), word));
+        }
+        Some(mount)
     }
 
     /// A secret or a config: a file with a text.
@@ -284,6 +301,26 @@ fn content(
             None
         }
     })
+}
+
+/// Docker's words for what becomes of mounts below a folder of the node.
+const SPREADS: [&str; 6] = [
+    "private", "rprivate", "slave", "rslave", "shared", "rshared",
+];
+
+/// Ours for one of [`SPREADS`], or for none: what is mounted below is there, too.
+fn propagation(word: &str, notes: &mut Notes) -> Option<&'static str> {
+    match word {
+        "private" => None,
+        "slave" | "rslave" => Some("rslave"),
+        "shared" | "rshared" => {
+            notes.add(format!(
+                "volumes: {word} is taken as rslave: what a pod mounts is never the node's"
+            ));
+            Some("rslave")
+        }
+        _ => Some("rprivate"),
+    }
 }
 
 fn mount(volume: &str, path: &str, read_only: bool) -> Expression {

@@ -154,6 +154,25 @@ fn a_privileged_service_says_all_that_it_is_given() {
 }
 
 #[test]
+fn folders_of_the_node_bring_what_is_mounted_below_as_docker_does() {
+    let text = imported(json!({ "services": { "a": { "image": "a", "volumes": [
+        "/srv/plain:/plain:ro", "/srv/alone:/alone:ro,private",
+        { "type": "bind", "source": "/media", "target": "/media", "read_only": true,
+          "bind": { "propagation": "rshared", "create_host_path": true, "selinux": "z" } },
+    ] } } }));
+    assert_eq!(
+        text.matches("propagation: \"rprivate\"").count(),
+        1,
+        "{text}"
+    );
+    assert_eq!(text.matches("propagation: \"rslave\"").count(), 1, "{text}");
+    assert_has(
+        &text,
+        &["rshared is taken as rslave", "volumes.bind.selinux"],
+    );
+}
+
+#[test]
 fn what_a_pod_cant_have_is_a_comment_with_the_reason() {
     let text = imported(files::shop());
     let comments: Vec<_> = text.lines().filter(|line| line.starts_with("//")).collect();

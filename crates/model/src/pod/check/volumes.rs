@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::{MAX_LIST, check_label};
-use crate::cell::check_target;
+use crate::cell::{Propagation, check_target};
 use crate::error::{Error, Result, Within};
 use crate::pod::spec::Draft;
 use crate::pod::sub_path;
@@ -162,6 +162,21 @@ fn check_host(host: &Host) -> Result<()> {
     }
 }
 
+/// Below what the node makes for a pod nothing is mounted.
+fn check_propagation(pod: &Draft, mount: &VolumeMount) -> Result<()> {
+    let of_node = pod
+        .volumes
+        .iter()
+        .any(|volume| volume.name == mount.volume && matches!(volume.source, Source::Host(_)));
+    match mount.propagation == Propagation::None || of_node {
+        true => Ok(()),
+        false => {
+            let problem = "has a meaning for a volume of the node (`host`) alone";
+            Err(Error::invalid("propagation", problem))
+        }
+    }
+}
+
 pub(super) fn check_mounts(pod: &Draft, mounts: &[VolumeMount]) -> Result<()> {
     check_count("mounts", mounts.len(), MAX_LIST)?;
     let mut paths = BTreeSet::new();
@@ -176,6 +191,7 @@ pub(super) fn check_mounts(pod: &Draft, mounts: &[VolumeMount]) -> Result<()> {
             check_relative_path("sub_path", &mount.sub_path).within(&at)?;
         }
         sub_path::check(mount).within(&at)?;
+        check_propagation(pod, mount).within(&at)?;
         if !paths.insert(&mount.path) {
             return Err(Error::invalid(format!("{at}.path"), "is given twice"));
         }

@@ -7,6 +7,7 @@ use super::network::ports;
 use super::probe::{hook, probe};
 use super::reader::Fields;
 use super::{Beside, Security, device, quantity, selinux};
+use crate::cell::Propagation;
 use crate::network::PublishedPort;
 use crate::pod::env::{EnvVar, Fact, From};
 use crate::pod::spec::{Container, Needs, Pull};
@@ -191,10 +192,50 @@ fn mount(mut fields: Fields<'_>) -> VolumeMount {
         sub_path: fields.text("subPath"),
         sub_path_expr: fields.text("subPathExpr"),
         read_only: fields.flag("readOnly").unwrap_or(false),
+        propagation: propagation(&mut fields),
     };
-    fields.only("mountPropagation", &["None"]);
+    recursion(&mut fields, &mount);
     fields.end();
     mount
+}
+
+/// Also what is mounted below a volume of the node is seen, unless said otherwise
+/// ([`super::volume::below`]).
+fn propagation(fields: &mut Fields<'_>) -> Propagation {
+    match fields.text("mountPropagation").as_str() {
+        "HostToContainer" => return Propagation::Rslave,
+        "" | "None" => {}
+        "Bidirectional" => {
+            let words = "is Bidirectional: a pod has a user namespace of its own here, and the \
+                         kernel lets no mount out of one";
+            fields.refuse("mountPropagation", words);
+        }
+        other => {
+            let words = format!("is {other}: it must be None or HostToContainer");
+            fields.refuse("mountPropagation", words);
+        }
+    }
+    Propagation::None
+}
+
+/// What is read-only here is so with all that is mounted below it.
+fn recursion(fields: &mut Fields<'_>, mount: &VolumeMount) {
+    let asked = fields.text("recursiveReadOnly");
+    match asked.as_str() {
+        "" | "Disabled" => {}
+        "Enabled" | "IfPossible" if !mount.read_only => {
+            fields.refuse("recursiveReadOnly", "has a meaning with readOnly alone");
+        }
+        // What is mounted later comes as it is on the node.
+        "Enabled" if mount.propagation == Propagation::Rslave => {
+            fields.refuse("recursiveReadOnly", "can't be had with HostToContainer");
+        }
+        "Enabled" | "IfPossible" => {}
+        other => {
+            let words = format!("is {other}: it must be Disabled, IfPossible or Enabled");
+            fields.refuse("recursiveReadOnly", words);
+        }
+    }
 }
 
 /// What it asks of the node, and what its root may hold.

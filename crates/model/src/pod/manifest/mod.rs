@@ -294,6 +294,7 @@ pub(crate) fn spec(
     selinux::label_files(&mut draft);
     owner::owners(&mut fields, &mut draft, annotations, &devices);
     device::devices(&mut fields, &mut draft, &devices);
+    volume::below(&mut draft);
     // In the node's network a container's ports are the node's already.
     if !draft.host_network {
         draft.network.ports = ports;

@@ -4,6 +4,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::cell::Propagation;
 use crate::device::Device;
 use crate::pod::PodSpec;
 use crate::pod::env::{Fact, From};
@@ -281,6 +282,68 @@ fn a_folder_of_the_node_is_read_only_in_words_or_has_an_owner() {
     }
     let problems = with(json!({"pod.aurae/owner.host": "root"})).unwrap_err();
     assert!(problems[0].words.contains("UID:GID"), "{problems:?}");
+}
+
+#[test]
+fn what_is_mounted_below_a_folder_of_the_node_is_seen_as_kubernetes_has_it() {
+    let mount = |name: &str, more: Value| {
+        let mut mount = json!({"name": name, "mountPath": format!("/{name}"), "readOnly": true});
+        mount
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        mount
+    };
+    let with = |mounts: Value| {
+        pod(
+            json!({"containers": [{"name": "a", "image": "x", "volumeMounts": mounts}],
+            "volumes": [{"name": "own", "emptyDir": {}},
+                {"name": "plain", "hostPath": {"path": "/srv"}},
+                {"name": "follows", "hostPath": {"path": "/media"}}]}),
+        )
+    };
+    let taken = read(vec![with(json!([
+        mount("own", json!({"mountPropagation": "HostToContainer"})),
+        mount(
+            "plain",
+            json!({"mountPropagation": "None", "recursiveReadOnly": "Enabled"})
+        ),
+        mount("follows", json!({"mountPropagation": "HostToContainer"}))
+    ]))]);
+    let draft = &taken.unwrap()[0].draft;
+    let below: Vec<_> = draft.containers[0]
+        .mounts
+        .iter()
+        .map(|it| it.propagation)
+        .collect();
+    let expected = [
+        Propagation::None,
+        Propagation::Rprivate,
+        Propagation::Rslave,
+    ];
+    assert_eq!(below, expected);
+    PodSpec::try_from(draft.clone()).unwrap();
+
+    let field = |name: &str| format!("spec.containers[0].volumeMounts[0].{name}");
+    for (more, refused) in [
+        (
+            json!({"mountPropagation": "Bidirectional"}),
+            "mountPropagation",
+        ),
+        (json!({"mountPropagation": "rslave"}), "mountPropagation"),
+        (json!({"recursiveReadOnly": "Yes"}), "recursiveReadOnly"),
+        (
+            json!({"recursiveReadOnly": "Enabled", "readOnly": false}),
+            "recursiveReadOnly",
+        ),
+        (
+            json!({"recursiveReadOnly": "Enabled", "mountPropagation": "HostToContainer"}),
+            "recursiveReadOnly",
+        ),
+    ] {
+        let document = with(json!([mount("own", more.clone())]));
+        assert_eq!(paths(vec![document]), [field(refused)], "{more}");
+    }
 }
 
 #[test]

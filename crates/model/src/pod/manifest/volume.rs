@@ -8,6 +8,8 @@ use base64::Engine;
 use super::files::{self, Around, Parts};
 use super::reader::Fields;
 use super::{container, quantity};
+use crate::cell::Propagation;
+use crate::pod::spec::Draft;
 use crate::pod::volume::{Empty, Host, HostKind, Source, Volume};
 
 /// `devices` gets the names of those that are devices of the node.
@@ -88,6 +90,26 @@ fn host(mut fields: Fields<'_>) -> (Source, bool) {
     };
     let is_device = [DEVICE, BLOCK_DEVICE].contains(&given.as_str());
     (Source::Host(host), is_device)
+}
+
+/// Of a folder of the node Kubernetes shows what is mounted below it, too. What a pod brings has
+/// nothing below it, whatever a mount of it says.
+pub(super) fn below(draft: &mut Draft) {
+    let of_node = |name: &str| {
+        let volume = draft.volumes.iter().find(|it| it.name == name);
+        volume.is_some_and(|it| matches!(it.source, Source::Host(_)))
+    };
+    let containers = draft
+        .init_containers
+        .iter_mut()
+        .chain(&mut draft.containers);
+    for mount in containers.flat_map(|it| &mut it.mounts) {
+        mount.propagation = match (of_node(&mount.volume), mount.propagation) {
+            (false, _) => Propagation::None,
+            (true, Propagation::Rslave) => Propagation::Rslave,
+            (true, Propagation::None | Propagation::Rprivate) => Propagation::Rprivate,
+        };
+    }
 }
 
 /// The text of base64 with padding; `None` where it is none.
