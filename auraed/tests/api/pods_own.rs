@@ -6,6 +6,7 @@ use api::pod::v0 as wire;
 use api::pod::v0::container_status::State;
 use wire::{Phase, WaitFor};
 
+use crate::caller::Person;
 use crate::node::TestNode;
 use crate::pods::{
     EXITED, IMAGE, assert_clean, busybox, container, exec, logs, people, remove, run, spec, until,
@@ -167,12 +168,18 @@ async fn a_pod_has_parameters_of_its_own_namespaces_alone() {
     node.stop();
 }
 
-#[tokio::test]
-async fn a_container_has_the_filter_that_a_file_of_the_node_says() {
+/// A folder of the node with one filter, which keeps programs from making folders.
+fn filters() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let filter = r#"{ "defaultAction": "SCMP_ACT_ALLOW", "syscalls": [
         { "names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO", "errnoRet": 5 } ] }"#;
     std::fs::write(folder.path().join("no-folders.json"), filter).unwrap();
+    folder
+}
+
+#[tokio::test]
+async fn a_container_has_the_filter_that_a_file_of_the_node_says() {
+    let folder = filters();
     let setting = format!("runtime.seccomp_profiles={}", folder.path().display());
     let Some(node) = TestNode::start_with(&[&setting]) else {
         return;
@@ -208,8 +215,10 @@ async fn a_container_has_the_filter_that_a_file_of_the_node_says() {
 /// As with `kubectl exec`: what runs beside has the rights that the container was given, neither
 /// more nor less.
 #[tokio::test]
-async fn what_runs_beside_has_the_capabilities_of_the_main_process() {
-    let Some(node) = TestNode::start() else {
+async fn what_runs_beside_has_the_capabilities_and_the_filter_of_the_main_process() {
+    let folder = filters();
+    let setting = format!("runtime.seccomp_profiles={}", folder.path().display());
+    let Some(mut node) = TestNode::start_with(&[&setting]) else {
         return;
     };
     let (_, ann) = people(&node).await;
@@ -224,7 +233,11 @@ async fn what_runs_beside_has_the_capabilities_of_the_main_process() {
         add_capabilities: vec!["SYS_TIME".to_owned()],
         ..of_image("strong", stays)
     };
-    let pod = spec(vec![weak, strong, of_image("plain", stays)]);
+    let filtered = wire::Container {
+        seccomp_profile: "no-folders.json".to_owned(),
+        ..of_image("filtered", stays)
+    };
+    let pod = spec(vec![weak, strong, of_image("plain", stays), filtered]);
     run(&ann, "web", pod, WaitFor::Ready).await.unwrap();
     // The main process is PID 1 of its container.
     let same = "[ \"$(busybox grep -E 'Cap(Eff|Bnd)|NoNewPrivs' /proc/self/status)\" = \
@@ -236,6 +249,13 @@ async fn what_runs_beside_has_the_capabilities_of_the_main_process() {
     let none = "busybox grep -q 'CapBnd:.0000000000000000' /proc/self/status && \
                 busybox grep -q 'NoNewPrivs:.1' /proc/self/status";
     assert_eq!(exec(&ann, "web/weak", none).await, EXITED);
+    let makes = "busybox mkdir /folder";
+    assert_eq!(exec(&ann, "web/plain", makes).await, EXITED);
+    let fails = format!("! {makes} && busybox touch /file");
+    assert_eq!(exec(&ann, "web/filtered", &fails).await, EXITED);
+    node.kill_daemon();
+    let ann = Person::new(ann.target.clone(), ann.serial.clone()).await;
+    assert_eq!(exec(&ann, "web/filtered", &fails).await, EXITED);
     remove(&ann, "web", true).await.unwrap();
     assert_clean(&node);
     node.stop();

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::capability::Capabilities;
 use crate::device::{Device, MAX_DEVICES};
 use crate::error::{Error, Result, Within};
+use crate::seccomp::Seccomp;
 use crate::selinux;
 use crate::text::{
     check_absolute_path, check_count, check_length, check_printable, is_path_within, weight,
@@ -242,6 +243,9 @@ pub struct Defaults {
     /// Of a main process alone: whether exec may grant it new privileges.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub no_new_privileges: Option<bool>,
+    /// Of a main process alone: the filter of system calls that it has asked for.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub seccomp: Seccomp,
 }
 
 impl Defaults {

@@ -327,6 +327,9 @@ impl ExecutableSpec {
         draft.apparmor_profile = or_default(draft.apparmor_profile, &image.apparmor_profile);
         draft.selinux_label = or_default(draft.selinux_label, &image.selinux_label);
         draft.capabilities = draft.capabilities.or_else(|| image.capabilities.clone());
+        if draft.seccomp == Seccomp::default() {
+            draft.seccomp = image.seccomp.clone();
+        }
         let privileges = draft.no_new_privileges.or(image.no_new_privileges);
         draft.no_new_privileges = privileges.or(Some(false));
         if draft.argv.first().is_none_or(String::is_empty) {

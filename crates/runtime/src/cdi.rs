@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Devices by the names of the Container Device Interface: `vendor.com/class=name` is what a file
 //! of the node's administrator says of it, nodes below `/dev`, folders, and variables (CDI
-//! Specification 0.8; the folders are `runtime.cdi` of the configuration). Files are JSON; a later
-//! folder's device is taken before an earlier one's, and two of one folder are a mistake.
+//! Specification 0.8; the folders are `runtime.cdi` of the configuration). Files are JSON or YAML
+//! (`.json`, `.yaml`); a later folder's device is taken before an earlier one's, and two of one
+//! folder are a mistake.
 //!
 //! What can't be had in a cell (hooks, which are programs of the node) is refused by its name. All
 //! folders that a device brings are read-only.
@@ -96,10 +97,10 @@ pub(crate) fn resolve(folders: &[PathBuf], name: &str) -> Result<Edits, Error> {
     }
     let all: Vec<_> = folders.iter().map(|it| it.display().to_string()).collect();
     let problem = format!("no file of {} has the device {name}", all.join(", "));
-    Err(Error::invalid("", problem).hint("its vendor's program makes one, as JSON"))
+    Err(Error::invalid("", problem).hint("its vendor's program makes one"))
 }
 
-/// The JSON files of a folder, which may not be there.
+/// The files of a folder, which may not be there.
 fn files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let wrong = |error: std::io::Error| unreadable(folder, &error.to_string());
     let entries = match folder.read_dir() {
@@ -110,7 +111,10 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut files = Vec::new();
     for entry in entries.take(MOST_FILES) {
         let path = entry.map_err(wrong)?.path();
-        if path.extension().is_some_and(|it| it == "json") {
+        if path
+            .extension()
+            .is_some_and(|it| it == "json" || it == "yaml")
+        {
             files.push(path);
         }
     }
@@ -131,8 +135,9 @@ fn device_of(file: &Path, kind: &str, name: &str) -> Result<Option<Edits>, Error
         false => Err(std::io::Error::other("it is no file")),
     });
     opened.map_err(|error| unreadable(file, &error.to_string()))?;
+    // Each JSON text is one of YAML's, too.
     let spec: Spec =
-        serde_json::from_str(&text).map_err(|error| unreadable(file, &error.to_string()))?;
+        serde_yaml_ng::from_str(&text).map_err(|error| unreadable(file, &error.to_string()))?;
     if spec.cdi_version.is_empty() {
         return Err(unreadable(file, "it has no cdiVersion"));
     }
@@ -304,6 +309,22 @@ mod tests {
         put(&folders[1], "b.json", other);
         let error = resolve(&folders, "example.com/disk=one").unwrap_err();
         assert!(error.message.contains("b.json"), "{}", error.message);
+        let yaml = "cdiVersion: 0.6.0\nkind: example.com/disk\ndevices:\n- name: yaml\n  \
+                    containerEdits:\n    env: [\"FROM=yaml\"]\n    deviceNodes:\n    \
+                    - {path: /dev/y, hostPath: /dev/null}\n";
+        put(&folders[1], "y.yaml", yaml);
+        put(&folders[1], "none.txt", "{");
+        let edits = resolve(&folders, "example.com/disk=yaml").unwrap();
+        assert_eq!(edits.devices[0].target, "/dev/y");
+        assert_eq!(edits.env, [("FROM".to_owned(), "yaml".to_owned())]);
+        // An alias for an alias, and so on: what it stands for is never written out.
+        let bomb = (1..40).fold("a0: &a0 [x,x]\n".to_owned(), |text, n| {
+            format!("{text}a{n}: &a{n} [*a{0},*a{0},*a{0}]\n", n - 1)
+        });
+        put(&folders[1], "bomb.yaml", &bomb);
+        let error = resolve(&folders, "example.com/disk=two").unwrap_err();
+        assert_eq!(error.reason, Reason::Degraded, "{error}");
+        std::fs::remove_file(folders[1].join("bomb.yaml")).unwrap();
         put(&folders[1], "c.json", "{");
         let error = resolve(&folders, "example.com/disk=two").unwrap_err();
         assert_eq!(error.reason, Reason::Degraded);

@@ -35,6 +35,7 @@ pub(super) fn beside(
         Some(main) if !record.spec.main => Defaults {
             capabilities: main.record.spec.capabilities.clone(),
             no_new_privileges: main.record.spec.no_new_privileges,
+            seccomp: main.record.spec.seccomp.clone(),
             ..main.effective.defaults_beside()
         },
         _ => {
