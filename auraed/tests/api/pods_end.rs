@@ -5,10 +5,11 @@ use std::path::Path;
 
 use api::pod::v0 as wire;
 use api::runtime::v0 as runtime;
-use wire::WaitFor;
+use wire::{Phase, WaitFor};
 
+use crate::caller::Person;
 use crate::node::TestNode;
-use crate::pods::{at, container, has_said, run, shell, spec};
+use crate::pods::{at, container, get, has_said, logs, run, shell, spec, until};
 
 /// Everything that workloads have printed, of every tenant.
 fn printed(folder: &Path) -> String {
@@ -79,4 +80,46 @@ async fn pods_end_with_their_hooks_before_the_other_cells_when_the_node_goes_dow
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
     let pods = node.state().join("pods").display().to_string();
     assert!(!mounts.contains(&pods), "{mounts}");
+}
+
+/// The program ends well when it is asked, and would be started again. The daemon dies before.
+#[tokio::test]
+async fn a_pod_that_outlives_its_deadline_fails_also_where_the_daemon_dies_before() {
+    let Some(mut node) = TestNode::start() else {
+        return;
+    };
+    let administrator = node.administrator().await;
+    let mia = administrator.introduce(&node, "acme", "mia", None).await;
+    let stays = "trap 'echo asked; exit 0' TERM; echo begun; while :; do sleep 0.1; done";
+    let within = |seconds: i64| wire::PodSpec {
+        active_deadline: Some(crate::pods::seconds(seconds)),
+        ..spec(vec![container("app", stays)])
+    };
+    run(&mia, "late", within(4), WaitFor::Ready).await.unwrap();
+    run(&mia, "long", within(3600), WaitFor::Ready)
+        .await
+        .unwrap();
+    node.kill_daemon();
+    let mia = Person::new(mia.target.clone(), mia.serial.clone()).await;
+    let failed = |status: &wire::PodStatus| status.phase() == Phase::Failed;
+    let status = until(&mia, "late", "failed", failed).await;
+    assert_eq!(status.containers[0].restarts, 0, "{status:#?}");
+    let told = |event: &wire::Event| event.message.starts_with("DeadlineExceeded");
+    assert_eq!(
+        status.events.iter().filter(|it| told(it)).count(),
+        1,
+        "{status:#?}"
+    );
+    assert!(logs(&mia, "late/app/main").await.contains("asked"));
+    // One more daemon finds it as it is, and the other pod goes on.
+    node.kill_daemon();
+    let mia = Person::new(mia.target.clone(), mia.serial.clone()).await;
+    assert_eq!(get(&mia, "late").await.phase(), Phase::Failed);
+    let other = get(&mia, "long").await;
+    assert_eq!(
+        (other.phase(), other.ready),
+        (Phase::Running, true),
+        "{other:#?}"
+    );
+    node.stop();
 }

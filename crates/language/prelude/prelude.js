@@ -830,7 +830,8 @@ __aurae.table = {
         "shareProcesses",
         "sysctls",
         "hostPid",
-        "hostIpc"
+        "hostIpc",
+        "activeDeadline"
       ],
       "kind": "pod",
       "lists": [

@@ -110,18 +110,21 @@ fn check_shared(mount: &Mount, source: &OwnedFd) -> Result<(), Error> {
         Error::internal(format!("{}: {error}", mount.source)).errno(error.errno())
     };
     let on = mount::info::of(source).map_err(failed)?;
-    match on.is_some_and(|it| it.is_shared() || it.is_slave()) {
-        true => Ok(()),
-        false => {
-            let problem = format!(
-                "is rslave, and {} is on a mount that is private on the node: nothing that is \
-                 mounted there later would come",
-                mount.source
-            );
-            Err(Error::invalid("cell.spec.mounts.propagation", problem)
-                .hint("share it on the node (mount --make-rshared /), or ask for rprivate"))
-        }
+    let spreads = |it: &mount::info::MountInfo| it.is_shared() || it.is_slave();
+    if on.as_ref().is_some_and(spreads) {
+        return Ok(());
     }
+    let problem = format!(
+        "is rslave, and {} is on a mount that is private on the node: nothing that is mounted \
+         there later would come",
+        mount.source
+    );
+    let at = on.map_or_else(|| "/".into(), |it| it.target);
+    let hint = format!(
+        "share it on the node (mount --make-rshared {}), or ask for rprivate",
+        at.display()
+    );
+    Err(Error::invalid("cell.spec.mounts.propagation", problem).hint(hint))
 }
 
 fn open(source: &str) -> Result<OwnedFd, Error> {

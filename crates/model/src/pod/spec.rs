@@ -44,6 +44,9 @@ pub struct Draft {
     /// How long a stop may take in all. `None`: [`DEFAULT_GRACE`].
     #[serde(skip_serializing_if = "crate::is_default")]
     pub stop_grace: Option<Duration>,
+    /// How long it may be there; then it has failed.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub active_deadline: Option<Duration>,
     /// Empty: the last label of the pod's path.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub hostname: String,

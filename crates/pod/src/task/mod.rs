@@ -103,6 +103,8 @@ pub(crate) struct Task {
     notes: Notes,
     /// An update came while a container was being made: it may have been made as it was before.
     unsettled: bool,
+    /// Its deadline has come, and was told.
+    outlived: bool,
     jobs: JoinSet<()>,
     tell: mpsc::Sender<Event>,
     events: mpsc::Receiver<Event>,
@@ -153,7 +155,7 @@ impl Task {
             status: published,
             sandbox: sandbox.clone(),
         };
-        let task = Self {
+        let mut task = Self {
             notes: Notes::new(&kept.events),
             sandbox,
             meta,
@@ -164,6 +166,7 @@ impl Task {
             held,
             debug,
             unsettled: false,
+            outlived: false,
             jobs: JoinSet::new(),
             tell,
             events,
@@ -173,6 +176,7 @@ impl Task {
             removing: Vec::new(),
         };
         let step = task.decide();
+        task.outlived = step.outlived && step.phase.is_final();
         // Who keeps the handle tells the feed: a watcher that is woken before finds no pod.
         task.show(step.phase);
         (task, handle)
@@ -192,6 +196,7 @@ impl Task {
         }
         loop {
             let step = self.decide();
+            self.tell_deadline(step.outlived);
             for effect in &step.effects {
                 self.carry_out(*effect);
             }
@@ -231,7 +236,21 @@ impl Task {
     fn decide(&self) -> steps::Step {
         let seen: Vec<Seen> = self.held.iter().map(|held| held.seen).collect();
         let stopping = self.kept.stop.is_some();
-        steps::next(&self.kept.spec, &seen, stopping, runtime::now())
+        let begun = self.meta.created;
+        steps::next(&self.kept.spec, &seen, stopping, begun, runtime::now())
+    }
+
+    /// Once, as an event. What an earlier daemon has told is with the pod's events.
+    fn tell_deadline(&mut self, outlived: bool) {
+        let deadline = self.kept.spec.active_deadline.unwrap_or_default();
+        if outlived && !self.outlived {
+            let words = format!(
+                "DeadlineExceeded: it was there for the {} s of its active_deadline",
+                deadline.as_secs_f64()
+            );
+            self.notes.add("", words);
+        }
+        self.outlived = outlived;
     }
 
     /// All has ended. Whether the pod is gone with it.

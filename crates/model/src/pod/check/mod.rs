@@ -29,6 +29,10 @@ pub(super) fn check(draft: &Draft) -> Result<()> {
     if draft.stop_grace.is_some_and(|grace| grace > MAX_STOP_GRACE) {
         return Err(Error::invalid("stop_grace", "must be at most 1 h"));
     }
+    let shortest = std::time::Duration::from_secs(1);
+    if draft.active_deadline.is_some_and(|it| it < shortest) {
+        return Err(Error::invalid("active_deadline", "must be at least 1 s"));
+    }
     if !draft.hostname.is_empty() {
         crate::cell::check_hostname(&draft.hostname)?;
     }

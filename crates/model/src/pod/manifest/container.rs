@@ -75,8 +75,15 @@ pub(super) fn container(
     if let Some(mut lifecycle) = fields.object("lifecycle") {
         container.pre_stop = hook(&mut lifecycle, "preStop", &ports);
         container.post_start = hook(&mut lifecycle, "postStart", &ports);
+        container.stop_signal = lifecycle.text("stopSignal");
         lifecycle.end();
     }
+    // What changes of a container's resources holds at once, and for what runs.
+    fields.each("resizePolicy", |mut policy| {
+        policy.only("resourceName", &["cpu", "memory"]);
+        policy.only("restartPolicy", &["NotRequired"]);
+        policy.end();
+    });
     security(&mut fields, pods, &mut container);
     // A root that can't be written holds nothing.
     container.root_bytes = root_bytes.filter(|_| !container.read_only);

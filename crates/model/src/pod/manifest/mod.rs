@@ -265,6 +265,7 @@ pub(crate) fn spec(
     let mut draft = Draft {
         restart,
         stop_grace: fields.seconds("terminationGracePeriodSeconds"),
+        active_deadline: fields.seconds("activeDeadlineSeconds"),
         hostname: fields.text("hostname"),
         volumes: fields.each("volumes", |it| volume::volume(it, &around, &mut devices)),
         host_aliases: fields
@@ -390,6 +391,12 @@ fn defaults(fields: &mut Fields<'_>) {
         "priority",
     ]);
     fields.known(&["tolerations", "serviceAccount", "serviceAccountName"]);
+    fields.known(&["affinity", "topologySpreadConstraints"]);
+    fields.known(&["priorityClassName", "overhead"]);
+    if let Some(mut os) = fields.object("os") {
+        os.only("name", &["linux"]);
+        os.end();
+    }
     fields.only("hostUsers", &["false"]);
     fields.only("automountServiceAccountToken", &["false"]);
     fields.only("setHostnameAsFQDN", &["false"]);

@@ -285,6 +285,40 @@ fn a_folder_of_the_node_is_read_only_in_words_or_has_an_owner() {
 }
 
 #[test]
+fn how_long_a_pod_may_be_there_and_how_it_is_asked_to_end() {
+    let mut document = pod(json!({
+        "activeDeadlineSeconds": 90, "os": {"name": "linux"}, "priorityClassName": "low",
+        "affinity": {"nodeAffinity": {}}, "topologySpreadConstraints": [{"maxSkew": 1}],
+        "containers": [{"name": "a", "image": "x", "lifecycle": {"stopSignal": "SIGUSR1"},
+            "resizePolicy": [{"resourceName": "cpu", "restartPolicy": "NotRequired"}]}]}));
+    let taken = read(vec![document.clone()]).unwrap();
+    let draft = &taken[0].draft;
+    assert_eq!(
+        draft.active_deadline,
+        Some(std::time::Duration::from_secs(90))
+    );
+    assert_eq!(draft.containers[0].stop_signal, "SIGUSR1");
+    PodSpec::try_from(draft.clone()).unwrap();
+    let spec = &mut document["spec"];
+    spec["os"]["name"] = json!("windows");
+    spec["containers"][0]["resizePolicy"][0]["restartPolicy"] = json!("RestartContainer");
+    let expected = [
+        "spec.os.name",
+        "spec.containers[0].resizePolicy[0].restartPolicy",
+    ];
+    assert_eq!(paths(vec![document.clone()]), expected);
+    document["spec"] = json!({"activeDeadlineSeconds": 0,
+        "containers": [{"name": "a", "image": "x"}]});
+    let none = read(vec![document]).unwrap().remove(0).draft;
+    let refused = PodSpec::try_from(none).unwrap_err();
+    assert_eq!(
+        refused.field.as_deref(),
+        Some("active_deadline"),
+        "{refused}"
+    );
+}
+
+#[test]
 fn what_is_mounted_below_a_folder_of_the_node_is_seen_as_kubernetes_has_it() {
     let mount = |name: &str, more: Value| {
         let mut mount = json!({"name": name, "mountPath": format!("/{name}"), "readOnly": true});

@@ -18,7 +18,8 @@
 //! ```
 //!
 //! When a stop was asked for, the app containers are stopped together, then what is left of the
-//! init containers from the last to the first. Nothing is started any more.
+//! init containers from the last to the first. Nothing is started any more. So it is when the pod's
+//! deadline has come, which is its failure. A pod that was over before had none.
 
 #[cfg(test)]
 mod tests;
@@ -100,10 +101,19 @@ pub struct Step {
     pub wake: Option<Timestamp>,
     /// Where the pod is.
     pub phase: Phase,
+    /// Its deadline has ended it.
+    pub outlived: bool,
 }
 
-/// What is to be done next; `seen` has one element for each container of [`PodSpec::all`].
-pub fn next(spec: &PodSpec, seen: &[Seen], stopping: bool, now: Timestamp) -> Step {
+/// What is to be done next; `seen` has one element for each container of [`PodSpec::all`], `begun`
+/// is when the pod was made.
+pub fn next(
+    spec: &PodSpec,
+    seen: &[Seen],
+    stopping: bool,
+    begun: Timestamp,
+    now: Timestamp,
+) -> Step {
     let inits = spec.init_containers.len();
     let mut pod = Pod {
         restart: spec.restart,
@@ -113,11 +123,19 @@ pub fn next(spec: &PodSpec, seen: &[Seen], stopping: bool, now: Timestamp) -> St
         effects: Vec::new(),
         wake: None,
     };
-    let phase = pod.decide(stopping);
+    let mut phase = pod.decide(stopping);
+    let deadline = spec.active_deadline.map(|it| later(begun, it));
+    let outlived = deadline.is_some_and(|it| pod.has_outlived(it, phase));
+    if outlived {
+        phase = pod.end(true);
+    } else if !phase.is_final() {
+        pod.wake = [pod.wake, deadline].into_iter().flatten().min();
+    }
     Step {
         effects: pod.effects,
         wake: pod.wake,
         phase,
+        outlived,
     }
 }
 
@@ -203,6 +221,14 @@ impl<'a> Pod<'a> {
         }
     }
 
+    /// Whether the deadline has come to a pod that wasn't over by then. It would be in this phase
+    /// without one.
+    fn has_outlived(&self, deadline: Timestamp, phase: Phase) -> bool {
+        let later = |seen: &Seen| matches!(seen, Seen::Ended(end) if end.at >= deadline);
+        let mut all = self.containers.iter().map(|(_, (_, seen))| seen);
+        self.now >= deadline && (!phase.is_final() || all.any(later))
+    }
+
     fn apps(&self) -> impl Iterator<Item = (usize, &'a Container, Seen)> + use<'a, '_> {
         let all = self.containers.iter().skip(self.inits);
         all.map(|(number, (container, seen))| (*number, *container, *seen))
@@ -279,7 +305,7 @@ impl<'a> Pod<'a> {
     }
 
     /// Stops what still runs: app containers first, then the others from the last to the first.
-    /// `failed`: an init container has.
+    /// `failed`: the pod has, however its containers end.
     fn end(&mut self, failed: bool) -> Phase {
         self.wake = None;
         self.effects.retain(|it| matches!(it, Effect::Stop(_)));

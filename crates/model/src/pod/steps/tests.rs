@@ -63,6 +63,48 @@ fn ended(success: bool, in_a_row: u32, seconds: u64) -> Seen {
 }
 
 #[test]
+fn a_pod_that_outlives_its_deadline_is_stopped_and_has_failed() {
+    let draft = Draft {
+        containers: vec![container("app")],
+        init_containers: vec![sidecar("beside")],
+        restart: Restart::Always,
+        active_deadline: Some(Duration::from_secs(10)),
+        ..Draft::default()
+    };
+    let spec: PodSpec = draft.clone().try_into().unwrap();
+    let never: PodSpec = Draft {
+        restart: Restart::Never,
+        ..draft
+    }
+    .try_into()
+    .unwrap();
+    let step = |spec: &PodSpec, seen: &[Seen], now| next(spec, seen, false, at(5), at(now));
+    // Until then nothing is different, and the pod is looked at in time.
+    let before = step(&spec, &[running(), running()], 14);
+    let expected = (Phase::Running, Some(at(15)), false);
+    assert_eq!((before.phase, before.wake, before.outlived), expected);
+    let backs_off = step(&spec, &[running(), ended(false, 3, 14)], 14);
+    assert_eq!(backs_off.wake, Some(at(15)));
+    // The app, then what is beside it; a wait for a restart is over.
+    let app = step(&spec, &[running(), running()], 15);
+    assert_eq!(
+        (app.effects, app.phase),
+        (vec![Effect::Stop(1)], Phase::Running)
+    );
+    assert!(app.outlived);
+    let waits = step(&spec, &[running(), ended(false, 3, 14)], 15);
+    assert_eq!((waits.effects, waits.wake), (vec![Effect::Stop(0)], None));
+    let starts = step(&spec, &[Seen::Absent, Seen::Absent], 15);
+    assert_eq!((starts.effects, starts.phase), (Vec::new(), Phase::Failed));
+    // Whatever it ends with.
+    let done = step(&never, &[ended(true, 0, 17), ended(true, 0, 16)], 99);
+    assert_eq!((done.phase, done.wake), (Phase::Failed, None));
+    // What was over in time stays what it was.
+    let over = step(&never, &[ended(true, 0, 14), ended(true, 0, 14)], 99);
+    assert_eq!((over.phase, over.outlived), (Phase::Succeeded, false));
+}
+
+#[test]
 fn the_restart_policy_decides_about_each_end() {
     for (restart, success, again, phase) in [
         (Restart::Always, true, true, Phase::Running),
@@ -73,7 +115,7 @@ fn the_restart_policy_decides_about_each_end() {
         (Restart::Never, false, false, Phase::Failed),
     ] {
         let spec = pod(Vec::new(), 1, restart);
-        let step = next(&spec, &[ended(success, 0, 5)], false, at(5));
+        let step = next(&spec, &[ended(success, 0, 5)], false, at(0), at(5));
         let starts = step
             .effects
             .iter()
@@ -89,9 +131,9 @@ fn the_restart_policy_decides_about_each_end() {
 #[test]
 fn a_container_that_ends_again_waits_longer() {
     let spec = pod(Vec::new(), 1, Restart::Always);
-    let step = next(&spec, &[ended(false, 2, 100)], false, at(100));
+    let step = next(&spec, &[ended(false, 2, 100)], false, at(0), at(100));
     assert_eq!((step.effects.len(), step.wake), (0, Some(at(120))));
-    let step = next(&spec, &[ended(false, 2, 100)], false, at(120));
+    let step = next(&spec, &[ended(false, 2, 100)], false, at(0), at(120));
     let count = Count {
         restarts: 3,
         in_a_row: 3,
@@ -134,13 +176,19 @@ fn init_containers_run_in_order_and_sidecars_stay() {
         // The app has ended: so does the sidecar.
         ([done, running(), done, done], vec![Effect::Stop(1)]),
     ] {
-        let step = next(&spec, &seen, false, at(1));
+        let step = next(&spec, &seen, false, at(0), at(1));
         assert_eq!(step.effects, effects, "{seen:?}");
     }
     let failed = ended(false, 0, 0);
-    let step = next(&spec, &[done, running(), failed, absent], false, at(1));
+    let step = next(
+        &spec,
+        &[done, running(), failed, absent],
+        false,
+        at(0),
+        at(1),
+    );
     assert_eq!(step.effects, [Effect::Stop(1)]);
-    let step = next(&spec, &[done, failed, failed, absent], false, at(1));
+    let step = next(&spec, &[done, failed, failed, absent], false, at(0), at(1));
     assert_eq!((step.effects.len(), step.phase), (0, Phase::Failed));
 }
 
@@ -158,9 +206,13 @@ fn a_stop_ends_app_containers_first_and_init_containers_in_reverse() {
         ([on, gone, gone, gone], vec![Effect::Stop(0)]),
         ([gone, gone, gone, gone], vec![]),
     ] {
-        assert_eq!(next(&spec, &seen, true, at(9)).effects, effects, "{seen:?}");
+        assert_eq!(
+            next(&spec, &seen, true, at(0), at(9)).effects,
+            effects,
+            "{seen:?}"
+        );
     }
-    let step = next(&spec, &[gone; 4], true, at(9));
+    let step = next(&spec, &[gone; 4], true, at(0), at(9));
     assert_eq!((step.phase, step.wake), (Phase::Failed, None));
 }
 
@@ -174,7 +226,7 @@ fn an_unhealthy_container_is_stopped_once() {
         unhealthy: true,
     });
     for stopping in [false, true] {
-        let step = next(&spec, &[sick], stopping, at(1));
+        let step = next(&spec, &[sick], stopping, at(0), at(1));
         assert_eq!(step.effects, [Effect::Stop(0)]);
     }
 }
@@ -191,7 +243,7 @@ struct World {
 impl World {
     /// Carries a step out; `fate` says how what ends has ended.
     fn step(&mut self, fate: &mut impl Iterator<Item = u8>) -> Result<bool, TestCaseError> {
-        let step = next(&self.spec, &self.seen, self.stopping, at(self.now));
+        let step = next(&self.spec, &self.seen, self.stopping, at(0), at(self.now));
         for effect in &step.effects {
             match *effect {
                 Effect::Start(number, count) => self.start(number, count)?,
@@ -304,7 +356,7 @@ proptest! {
         for _ in 0..world.seen.len() + 1 {
             world.step(&mut std::iter::empty())?;
         }
-        let step = next(&world.spec, &world.seen, true, at(world.now));
+        let step = next(&world.spec, &world.seen, true, at(0), at(world.now));
         prop_assert!(step.phase.is_final() && step.effects.is_empty(), "{step:?}");
         prop_assert!(!world.seen.iter().any(|it| matches!(it, Seen::Running(_))));
     }
