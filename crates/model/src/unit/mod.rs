@@ -161,6 +161,17 @@ pub struct UnitStatus {
     pub next: Option<Timestamp>,
     /// When a timer elapsed last.
     pub last: Option<Timestamp>,
+    /// What is to be done with it later: `needs-reload`, `needs-restart`.
+    pub markers: Vec<&'static str>,
+}
+
+/// What callers have given the unit manager itself, until the next boot.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct UnitManager {
+    /// What every command of a unit gets, as `NAME=value`, ordered by name.
+    pub environment: Vec<String>,
+    /// Whether services that don't say that they live are ended.
+    pub service_watchdogs: bool,
 }
 
 /// All of one unit.

@@ -20,6 +20,7 @@ use super::generate::Generators;
 use super::manager::{self, Manager, Order};
 use super::news::News;
 use super::past::Past;
+use super::property;
 use super::runs::Runs;
 use super::table::Folders;
 use super::transient::Folder;
@@ -56,6 +57,8 @@ pub struct Units {
     pub(super) news: Option<broadcast::Sender<News>>,
     /// Where the files of transient units are.
     pub(super) transient: Arc<Folder>,
+    /// Where callers' drop-ins are.
+    pub(super) places: Arc<property::Places>,
 }
 
 /// The unit that a word means.
@@ -73,6 +76,7 @@ impl Units {
             orders: None,
             news: None,
             transient: Arc::default(),
+            places: Arc::default(),
         }
     }
 
@@ -91,6 +95,7 @@ impl Units {
         let first = settings.first.as_deref().filter(|it| !it.is_empty());
         let first = first.map(|it| named("units.default", it)).transpose()?;
         let transient = Arc::new(Folder::beside(&settings.folders));
+        let places = Arc::new(property::Places::beside(&settings.folders));
         let (manager, orders) = Manager::new(manager::Beginning {
             folders: settings.folders,
             generators: settings.generators,
@@ -113,6 +118,7 @@ impl Units {
             orders: Some(orders),
             news,
             transient,
+            places,
         };
         units.tidy();
         Ok(units)

@@ -9,6 +9,7 @@ use units::depend::{Dependency, Graph};
 use units::job::{Activity, Load, World};
 use units::name::{UnitName, UnitType};
 
+use super::marker::Markers;
 use super::mount;
 use super::path;
 use super::scope;
@@ -95,6 +96,9 @@ pub(crate) struct Live {
     /// Of an automount: the last number under which a process has waited, and whether it does.
     #[serde(default)]
     pub(crate) token: Option<(u32, bool)>,
+    /// What is to be done with it later (`Markers=`).
+    #[serde(default, skip_serializing_if = "Markers::is_empty")]
+    pub(crate) markers: Markers,
 }
 
 impl Live {
@@ -128,6 +132,7 @@ impl Live {
             monitored: None,
             trigger: Vec::new(),
             token: None,
+            markers: Markers::new(),
         }
     }
 

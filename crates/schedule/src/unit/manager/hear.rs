@@ -82,7 +82,9 @@ impl Manager {
             self.store_message(unit, &store.message, store.descriptors);
         }
         for said in message.said {
-            self.event(unit, Event::Said(said));
+            if self.counts(said) {
+                self.event(unit, Event::Said(said));
+            }
         }
     }
 
@@ -162,6 +164,7 @@ impl Manager {
             dynamic: Default::default(),
             stage: None,
             slices: Vec::new(),
+            environment: self.given.variables().clone(),
         }))
     }
 

@@ -16,6 +16,7 @@ use units::service::Type;
 
 use super::Manager;
 use crate::unit::live::Machine;
+use crate::unit::marker::outlive;
 use crate::unit::scope;
 use crate::unit::socket::state as socket;
 use crate::unit::steps::{End, Outcome, service};
@@ -414,6 +415,7 @@ impl Manager {
     fn stamp(&mut self, unit: &UnitName, before: Activity, now: Activity) {
         let at = (realtime_ns(), boottime_ns());
         let live = self.known.live_mut(unit);
+        outlive(&mut live.markers, before, now);
         if before != now {
             live.changed = at.0;
         }

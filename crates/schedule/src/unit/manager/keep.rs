@@ -22,6 +22,8 @@ use crate::unit::steps::{Phase, Role, Step, timer};
 const WRITE: Duration = Duration::from_secs(5);
 /// The row that says of which boot the others are.
 const BOOT: &str = "@boot";
+/// The row of what callers have given the manager itself.
+const GIVEN: &str = "@given";
 /// Before the name of a unit: the row of its job.
 const JOB: &str = "@job/";
 
@@ -62,7 +64,8 @@ impl Manager {
     pub(super) async fn keep(&mut self) {
         let done = self.booting && self.engine.is_empty() && self.wanted.is_empty();
         self.take_changed_jobs();
-        if self.dirty.is_empty() && !done && self.dirty_jobs.is_empty() {
+        let nothing = self.dirty.is_empty() && self.dirty_jobs.is_empty();
+        if nothing && !done && !self.dirty_given {
             return;
         }
         let row = |unit: &UnitName| {
@@ -78,6 +81,11 @@ impl Manager {
             rows.push(mark);
         }
         rows.extend(self.dirty_jobs.iter().filter_map(|unit| self.job_row(unit)));
+        if self.dirty_given
+            && let Ok(row) = json(&self.given)
+        {
+            rows.push((GIVEN.to_owned(), Some(row)));
+        }
         let written = tokio::time::timeout(WRITE, self.store.keep_units(rows)).await;
         let failed = match written {
             Ok(Ok(())) => None,
@@ -88,6 +96,7 @@ impl Manager {
             None => {
                 self.dirty.clear();
                 self.dirty_jobs.clear();
+                self.dirty_given = false;
                 self.booting &= !done;
             }
             Some(error) if !self.behind => {
@@ -146,6 +155,9 @@ impl Manager {
         let boot: Option<Boot> = boot.and_then(|(_, row)| serde_json::from_slice(row).ok());
         let done = boot.as_ref().is_some_and(|it| it.done);
         let same = boot.is_some_and(|it| it.id == self.boot_id);
+        if let Some((_, row)) = rows.iter().find(|(name, _)| same && name == GIVEN) {
+            self.take_given(row);
+        }
         let mut all: Vec<(UnitName, Live)> = Vec::new();
         for (name, row) in rows.iter().filter(|(name, _)| !name.starts_with('@')) {
             match (UnitName::parse(name), serde_json::from_slice::<Live>(row)) {
@@ -378,6 +390,7 @@ fn afresh(live: Live) -> Live {
         monitored: None,
         trigger: Vec::new(),
         token: None,
+        markers: Default::default(),
         ..live
     }
 }

@@ -16,6 +16,7 @@ mod devices;
 mod ends;
 mod files;
 mod follow;
+mod given;
 mod gone;
 mod hear;
 mod hold;
@@ -59,6 +60,7 @@ use super::bus::{self, Bus};
 use super::device::Device;
 use super::dynamic::Pool;
 use super::generate::Generators;
+use super::given::Given;
 use super::kept::DescriptorStore;
 use super::live::{Known, Live};
 use super::news::{Feed, News};
@@ -216,6 +218,9 @@ pub(crate) struct Manager {
     last: shutdown::Last,
     /// How far what units have left that are gone is put away.
     gone: gone::Gone,
+    /// What callers have given the manager itself, and whether that isn't written.
+    given: Given,
+    dirty_given: bool,
 }
 
 impl Manager {
@@ -275,6 +280,8 @@ impl Manager {
             generators: beginning.generators,
             last: shutdown::Last::default(),
             gone: gone::Gone::default(),
+            given: Given::default(),
+            dirty_given: false,
         };
         (manager, orders)
     }
@@ -408,7 +415,10 @@ impl Manager {
             match unit.kind() {
                 units::name::UnitType::Timer => self.elapse(&unit),
                 units::name::UnitType::Scope => self.scope_event(&unit, scope::Event::Time),
-                _ => self.event(&unit, service::Event::Time),
+                _ => {
+                    self.excuse(&unit, now.boot);
+                    self.event(&unit, service::Event::Time);
+                }
             }
             self.drop_times(&unit, now);
         }

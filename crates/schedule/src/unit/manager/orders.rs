@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use model::error::{Error, Reason};
 use model::signal::Signal;
-use model::unit::{FileChange, FileVerb, JobMode, UnitDetail, UnitStatus, Verb, Whom};
+use model::unit::{FileChange, FileVerb, JobMode, UnitDetail, UnitManager, UnitStatus, Verb, Whom};
 use tokio::sync::oneshot;
 use units::job::{Activity, JobType, World};
 use units::name::UnitName;
@@ -13,7 +13,9 @@ use units::name::UnitName;
 use super::Manager;
 use super::jobs::Accepted;
 use super::signals::Asked;
+use crate::unit::given;
 use crate::unit::live::Machine;
+use crate::unit::marker;
 use crate::unit::news::News;
 use crate::unit::path;
 use crate::unit::sandbox::late::Bind;
@@ -48,6 +50,12 @@ pub(crate) enum Order {
     Reload(Reply<()>),
     /// How a unit is, for the bus; `true`: it is loaded first.
     View(UnitName, bool, Reply<View>),
+    /// What callers have given the manager itself.
+    Given(Reply<UnitManager>),
+    /// Change the variables that all commands get, or whether watchdogs count.
+    Give(given::Change, Option<bool>, Reply<UnitManager>),
+    /// Mark a unit, or take marks away.
+    Mark(UnitName, marker::Change, Reply<()>),
     /// The jobs that there are.
     Jobs(Reply<Vec<Job>>),
     /// Call a job off.
@@ -112,6 +120,9 @@ impl Manager {
                 self.reread().await;
                 self.feed.tell(News::Reloading(false));
                 let _ = reply.send(Ok(()));
+            }
+            Order::Given(_) | Order::Give(..) | Order::Mark(..) => {
+                self.ordered_to_keep(order).await
             }
             Order::View(..)
             | Order::Jobs(_)

@@ -146,6 +146,7 @@ impl Manager {
         };
         let path = first_main(id, live).and_then(|run| run.path().ok());
         status.path = path.map_or_else(String::new, |it| it.to_string());
+        status.markers = live.markers.iter().map(|it| it.as_str()).collect();
         match &live.machine {
             Machine::Service(state) => {
                 status.restarts = state.restarts;

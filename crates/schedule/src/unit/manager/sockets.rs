@@ -152,6 +152,7 @@ impl Manager {
             invocation: super::acts::invocation(),
             shared: self.shared_by(unit),
             slices: self.slices_of(&files),
+            environment: self.given.variables().clone(),
             ..Told::default()
         };
         let job = self.jobs.spawn(async move {

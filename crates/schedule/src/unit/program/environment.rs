@@ -53,8 +53,11 @@ pub(super) fn of(
     phase: Phase,
     told: &Told,
 ) -> Result<Environment, Failure> {
-    let mut all = Environment::new();
-    all.insert("PATH".to_owned(), search_path(settings));
+    let mut all = Environment::from([("PATH".to_owned(), DEFAULT_PATH.to_owned())]);
+    all.extend(told.environment.clone());
+    if !settings.texts("ExecSearchPath").is_empty() {
+        all.insert("PATH".to_owned(), search_path(settings));
+    }
     all.insert("INVOCATION_ID".to_owned(), told.invocation.clone());
     let mut put = |name: &str, value: &str| all.insert(name.to_owned(), value.to_owned());
     if let Some(user) = &account.user {

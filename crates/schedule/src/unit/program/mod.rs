@@ -11,6 +11,7 @@ use model::launch::{Ending, KillMode, MainProcess};
 use model::rlimit::Rlimit;
 use model::seccomp::{Profile, Seccomp};
 use runtime::{Descriptor, Extras, Slice, Terminal};
+use units::exec::environment::Environment;
 use units::exec::{Command, Privileges, expand};
 use units::service::{Service, Type, delegates};
 use units::unit::{Settings, Unit};
@@ -77,6 +78,8 @@ pub(crate) struct Told {
     pub(crate) stage: Option<PathBuf>,
     /// What its cell is to be in.
     pub(crate) slices: Vec<Slice>,
+    /// What callers have given all commands (`systemctl set-environment`).
+    pub(crate) environment: Environment,
 }
 
 /// A command that can be begun.

@@ -9,30 +9,32 @@ use units::specifier::NoHost;
 use units::unit::from_texts;
 
 fn prepared(text: &str, phase: Phase) -> Result<ExecutableSpec, Failure> {
+    let told = Told {
+        main_pid: Some(7),
+        ended: Some(End::Signalled(9)),
+        result: Outcome::Signal,
+        invocation: "abc".to_owned(),
+        ..Told::default()
+    };
+    prepared_with(text, phase, &told)
+}
+
+fn prepared_with(text: &str, phase: Phase, told: &Told) -> Result<ExecutableSpec, Failure> {
     let name = UnitName::parse("a.service").unwrap();
     let text = format!("[Service]\n{text}\n");
     let unit = from_texts(&name, &[("/x", text.as_bytes())], &NoHost, &UtcOnly);
     assert!(!unit.findings.has_error(), "{:?}", unit.findings);
     let (service, _) = Service::of(&unit, Defaults::default());
     let told = Told {
-        main_pid: Some(7),
-        ended: Some(End::Signalled(9)),
-        result: Outcome::Signal,
-        invocation: "abc".to_owned(),
         shared: "/nonexistent".into(),
-        ..Told::default()
+        ..told.clone()
     };
-    prepare(
-        &unit,
-        &service,
-        Step {
-            phase,
-            index: 0,
-            round: 0,
-        },
-        &told,
-    )
-    .map(|ready| ready.spec)
+    let step = Step {
+        phase,
+        index: 0,
+        round: 0,
+    };
+    prepare(&unit, &service, step, &told).map(|ready| ready.spec)
 }
 
 #[test]
@@ -178,4 +180,28 @@ fn what_is_missing_is_told_with_systemds_status() {
         assert_eq!(failure.status, status, "{text}: {failure:?}");
     }
     prepared("EnvironmentFile=-/nowhere\nExecStart=/bin/x", Phase::Start).unwrap();
+}
+
+/// `systemctl set-environment`: what the unit says itself, and what the manager tells it, counts
+/// more.
+#[test]
+fn what_callers_have_given_comes_before_what_a_unit_says() {
+    let given = |text: &str| {
+        let told = Told {
+            environment: [("A", "1"), ("B", "2"), ("PATH", "/p"), ("MAINPID", "x")]
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into(),
+            main_pid: Some(7),
+            ..Told::default()
+        };
+        prepared_with(text, Phase::Start, &told)
+            .unwrap()
+            .env
+            .clone()
+    };
+    let env = given("ExecStart=/bin/true\nEnvironment=B=3");
+    assert_eq!((env["A"].as_str(), env["B"].as_str()), ("1", "3"));
+    assert_eq!((env["PATH"].as_str(), env["MAINPID"].as_str()), ("/p", "7"));
+    let env = given("ExecStart=/bin/true\nExecSearchPath=/bin\nUnsetEnvironment=A");
+    assert_eq!((env["PATH"].as_str(), env.get("A")), ("/bin", None));
 }
