@@ -281,3 +281,32 @@ async fn a_unit_that_was_restarted_on_a_full_disk_outlives_the_daemon() {
     assert_eq!(machine.out(), ["begun"; 4]);
     machine.node.stop();
 }
+
+/// What `systemd-sysv-generator` makes of an init script whose commands leave processes behind, and
+/// that provides what it needs itself.
+#[tokio::test]
+async fn an_init_script_stops_where_its_commands_leave_processes_behind() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    let administrator = machine.node.administrator().await;
+    machine.unit(
+        "script.service",
+        "[Unit]\nAfter=alias.service\n\
+         [Service]\nType=forking\nTimeoutSec=1min\nIgnoreSIGPIPE=no\nKillMode=process\n\
+         GuessMainPID=no\nRemainAfterExit=yes\nSuccessExitStatus=5 6\n\
+         ExecStart=/bin/bash -c 'echo start >> OUT; sleep 1000 &'\n\
+         ExecStop=/bin/bash -c 'echo stop >> OUT; sleep 10 &'\n",
+    );
+    let alias = machine.at("lib").join("alias.service");
+    std::os::unix::fs::symlink("script.service", alias).unwrap();
+    for _ in 0..2 {
+        let restarted = units(&administrator).restart_unit(job("script")).await;
+        assert_eq!(restarted.unwrap().into_inner().result, "done");
+        let begun = std::time::Instant::now();
+        assert_eq!(stop(&administrator, "script").await.result, "done");
+        assert!(begun.elapsed().as_secs() < 30, "{:?}", begun.elapsed());
+    }
+    assert_eq!(machine.out(), ["start", "stop", "start", "stop"]);
+    machine.node.stop();
+}

@@ -67,9 +67,17 @@ async fn reach(
         }
     }
     Reached {
-        any: !inside.is_empty() || !processes.is_empty(),
+        any: !inside.is_empty() || processes.iter().any(|run| has_process(runs, run)),
         all,
     }
+}
+
+/// Whether a command has a process that a signal reaches: one that has forked, and whose main
+/// process isn't known (`GuessMainPID=no`), goes on without any. Of one that is over the end is
+/// about to be told.
+fn has_process(runs: &Runs, run: &Run) -> bool {
+    let seen = runs.seen(run);
+    seen.is_none_or(|it| it.state().is_final() || runs::pid(&it).is_some())
 }
 
 /// Commands whose process is in no group of the unit any more: a login at a terminal moves the main
