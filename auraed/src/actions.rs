@@ -20,7 +20,7 @@ enum Effect {
     Decides,
 }
 
-const ROWS: [(&str, Audience, Effect); 95] = [
+const ROWS: [(&str, Audience, Effect); 98] = [
     ("runtime.RunExecutable", Member, Changes),
     ("runtime.RunCell", Member, Changes),
     ("runtime.UpdateCell", Member, Changes),
@@ -115,6 +115,9 @@ const ROWS: [(&str, Audience, Effect); 95] = [
     ("schedule.PresetUnits", Administrator, Decides),
     ("schedule.SetDefaultUnit", Administrator, Decides),
     ("schedule.StartTransientUnit", Administrator, Changes),
+    ("schedule.SetUnitProperties", Administrator, Decides),
+    ("schedule.GetUnitManager", Administrator, Reads),
+    ("schedule.SetUnitManager", Administrator, Changes),
     ("schedule.ReloadUnitFiles", Administrator, Changes),
 ];
 

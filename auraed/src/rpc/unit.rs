@@ -258,6 +258,45 @@ impl Service for UnitService {
         Ok(Response::new(convert::to_job(done)))
     }
 
+    async fn set_unit_properties(
+        &self,
+        request: Request<wire::SetUnitPropertiesRequest>,
+    ) -> Answer<wire::SetUnitPropertiesResponse> {
+        let (_, permit) = self.permit(&request, action::SET_UNIT_PROPERTIES).await?;
+        let message = request.into_inner();
+        let unit = named("name", &message.name).map_err(to_status)?;
+        let settings = message.settings.into_iter();
+        let settings: Vec<_> = settings.map(|it| (it.name, it.value)).collect();
+        let set = self
+            .units
+            .set_properties(&permit, unit, &settings, message.runtime);
+        set.await.map_err(to_status)?;
+        Ok(Response::new(wire::SetUnitPropertiesResponse {}))
+    }
+
+    async fn get_unit_manager(
+        &self,
+        request: Request<wire::GetUnitManagerRequest>,
+    ) -> Answer<wire::UnitManager> {
+        let (_, permit) = self.permit(&request, action::GET_UNIT_MANAGER).await?;
+        let given = self.units.given(&permit).await.map_err(to_status)?;
+        Ok(Response::new(convert::to_manager(given)))
+    }
+
+    async fn set_unit_manager(
+        &self,
+        request: Request<wire::SetUnitManagerRequest>,
+    ) -> Answer<wire::UnitManager> {
+        let (_, permit) = self.permit(&request, action::SET_UNIT_MANAGER).await?;
+        let message = request.into_inner();
+        let watchdogs = message.service_watchdogs;
+        let given = self
+            .units
+            .give(&permit, message.unset, &message.set, watchdogs);
+        let given = given.await.map_err(to_status)?;
+        Ok(Response::new(convert::to_manager(given)))
+    }
+
     async fn reload_unit_files(
         &self,
         request: Request<wire::ReloadUnitFilesRequest>,

@@ -153,6 +153,8 @@ const EFFECTS: &[(&str, &[&str])] = &[
     ("schedule.PresetUnits", &[]),
     ("schedule.SetDefaultUnit", &[]),
     ("schedule.StartTransientUnit", &[]),
+    ("schedule.SetUnitProperties", &[]),
+    ("schedule.SetUnitManager", &[]),
     ("schedule.ReloadUnitFiles", &[]),
     // It ends the node, not objects one by one.
     ("node.Shutdown", &[]),

@@ -742,6 +742,38 @@ pub(crate) const ROWS: &[Row] = &[
         true,
     ),
     node_wide(
+        "schedule.SetUnitProperties",
+        |_| {
+            let setting = schedule::UnitSetting {
+                name: "TasksMax".to_owned(),
+                value: "5".to_owned(),
+            };
+            let request = schedule::SetUnitPropertiesRequest {
+                name: "web.service".to_owned(),
+                settings: vec![setting],
+                ..Default::default()
+            };
+            request.encode_to_vec()
+        },
+        true,
+    ),
+    node_wide(
+        "schedule.GetUnitManager",
+        |_| schedule::GetUnitManagerRequest {}.encode_to_vec(),
+        false,
+    ),
+    node_wide(
+        "schedule.SetUnitManager",
+        |_| {
+            let request = schedule::SetUnitManagerRequest {
+                set: vec!["A=1".to_owned()],
+                ..Default::default()
+            };
+            request.encode_to_vec()
+        },
+        true,
+    ),
+    node_wide(
         "schedule.ReloadUnitFiles",
         |_| schedule::ReloadUnitFilesRequest {}.encode_to_vec(),
         true,

@@ -655,6 +655,24 @@ __aurae.table = {
         },
         {
           "clientStreams": false,
+          "name": "SetUnitProperties",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "GetUnitManager",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "SetUnitManager",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
           "name": "ReloadUnitFiles",
           "serverStreams": false,
           "unwraps": false

@@ -5,7 +5,7 @@ use model::error::{Error, Result};
 use model::signal::Signal;
 use model::unit::why::{Cause, UnitWhy};
 use model::unit::{
-    FileChange, JobDone, JobMode, PresetMode, UnitDetail, UnitStatus, UnitTimes, Whom,
+    FileChange, JobDone, JobMode, PresetMode, UnitDetail, UnitManager, UnitStatus, UnitTimes, Whom,
 };
 
 use super::scalar::{enumeration, maybe_parse, to_timestamp};
@@ -117,6 +117,15 @@ pub fn to_status(status: UnitStatus) -> wire::UnitStatus {
         triggers: status.triggers,
         next: status.next.map(to_timestamp),
         last: status.last.map(to_timestamp),
+        markers: status.markers.into_iter().map(str::to_owned).collect(),
+    }
+}
+
+/// What callers have given the unit manager.
+pub fn to_manager(manager: UnitManager) -> wire::UnitManager {
+    wire::UnitManager {
+        environment: manager.environment,
+        service_watchdogs: manager.service_watchdogs,
     }
 }
 
