@@ -65,6 +65,7 @@ mod unit_sandbox;
 mod units;
 mod units_bus;
 mod units_end;
+mod units_environment;
 mod units_follow;
 mod units_given;
 mod units_held;

@@ -50,7 +50,9 @@ impl Machine {
         }
         let at = |name: &str| folder.path().join(name).display().to_string();
         let paths = format!(
-            "units.paths=[\"{}\", \"{}\", \"{}\"]",
+            "units.paths=[\"{}\", \"{}\", \"{}\", \"{}\", \"{}\"]",
+            at("etc.control"),
+            at("run.control"),
             at("etc"),
             at("run"),
             at("lib")

@@ -94,7 +94,7 @@ impl Bus {
     }
 
     /// systemd's own `systemctl`, with our socket at the place of systemd's.
-    fn systemctl(&self, words: &str) -> Result<String, String> {
+    pub(crate) fn systemctl(&self, words: &str) -> Result<String, String> {
         let script = format!(
             "mount -t tmpfs tmpfs /run && mkdir -p /run/systemd/system && \
              ln -s {}/private /run/systemd/private && exec /usr/bin/systemctl --no-pager {words}",
@@ -231,6 +231,8 @@ async fn who_is_not_root_looks_and_changes_nothing_and_all_is_on_record() {
             "false",
         ],
         &["KillUnit", "ssi", "web.service", "all", "9"],
+        &["SetEnvironment", "as", "1", "A=1"],
+        &["SetUnitProperties", "sba(sv)", "web.service", "false", "0"],
         &[
             "StartTransientUnit",
             "ssa(sv)a(sa(sv))",

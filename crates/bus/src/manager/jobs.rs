@@ -44,6 +44,15 @@ pub(super) fn mode(word: &str) -> Result<JobMode, Failure> {
     }
 }
 
+/// What a reload of a unit that may not be up is, by its state.
+pub(super) fn reload_or_try(active: &str) -> Verb {
+    match active {
+        "active" | "reloading" | "activating" => Verb::ReloadOrRestart,
+        // It isn't up: there is nothing to do, and that is what this answers.
+        _ => Verb::TryRestart,
+    }
+}
+
 /// The targets that are the end of the machine (systemd.special(7)).
 fn ends_machine(name: &str) -> Option<End> {
     match name {
@@ -87,36 +96,46 @@ impl Call<'_> {
 
     /// A job on a unit; its object.
     pub(crate) async fn job(&self, name: &str, verb: Verb, mode_word: &str) -> Answer {
+        Ok(Body::of(&(self.enqueued(name, verb, mode_word).await?,))?)
+    }
+
+    /// The same, of which the answer is another's to write.
+    pub(super) async fn enqueued(
+        &self,
+        name: &str,
+        verb: Verb,
+        mode_word: &str,
+    ) -> Result<OwnedObjectPath, Failure> {
         if let (Some(end), Verb::Start) = (ends_machine(name), verb) {
             self.end(end).await?;
-            return Ok(Body::of(&(nothing_to_do(),))?);
+            return Ok(nothing_to_do());
         }
         let service = self.service;
         let permit = service.permit(self.caller, action(verb), name).await?;
         let mode = mode(mode_word)?;
         let done = service.units.job(&permit, unit(name)?, verb, mode, false);
-        self.job_of(done.await?)
+        Ok(self.object_of(&done.await?))
     }
 
     /// The object of a job that was asked for.
     pub(super) fn job_of(&self, done: JobDone) -> Answer {
+        Ok(Body::of(&(self.object_of(&done),))?)
+    }
+
+    fn object_of(&self, done: &JobDone) -> OwnedObjectPath {
         if done.id > 0 {
-            return Ok(Body::of(&(object_path(path::of_job(done.id)),))?);
+            return object_path(path::of_job(done.id));
         }
         // Who waits for its end is told of it.
         let number = NOTHING.fetch_add(1, Ordering::Relaxed);
         signals::nothing_was_done(self.service, number, &done.unit.name);
-        Ok(Body::of(&(object_path(path::of_job(number)),))?)
+        object_path(path::of_job(number))
     }
 
     async fn reload_or_try(&self) -> Answer {
         let (name, mode): (String, String) = self.arguments()?;
         let view = self.view(&name, true).await?;
-        let verb = match view.status.active {
-            "active" | "reloading" | "activating" => Verb::ReloadOrRestart,
-            // It isn't up: there is nothing to do, and that is what this answers.
-            _ => Verb::TryRestart,
-        };
+        let verb = reload_or_try(view.status.active);
         self.job(&name, verb, &mode).await
     }
 

@@ -2,12 +2,14 @@
 //! `org.freedesktop.systemd1.Manager` (org.freedesktop.systemd1(5)): its methods.
 
 mod files;
+mod given;
 pub(crate) mod jobs;
 pub(crate) mod properties;
 mod text;
 mod transient;
 mod units;
 
+pub(crate) use given::watchdogs;
 use schedule::unit::{UnitName, named};
 use zbus::OwnedObjectPath;
 
@@ -77,6 +79,11 @@ pub(crate) const METHODS: &[(&str, &str, &str)] = &[
     ("PresetAllUnitFiles", "sbb", "a(sss)"),
     ("SetDefaultTarget", "sb", "a(sss)"),
     ("GetDefaultTarget", "", "s"),
+    ("SetUnitProperties", "sba(sv)", ""),
+    ("SetEnvironment", "as", ""),
+    ("UnsetEnvironment", "as", ""),
+    ("UnsetAndSetEnvironment", "asas", ""),
+    ("EnqueueMarkedJobs", "", "ao"),
 ];
 
 /// The signals.
@@ -110,6 +117,9 @@ pub(crate) async fn call(service: &Service, caller: &Caller, call: &Message) -> 
         return answer;
     }
     if let Some(answer) = handler.files().await {
+        return answer;
+    }
+    if let Some(answer) = handler.given().await {
         return answer;
     }
     Err(unknown(call))

@@ -45,7 +45,7 @@ pub(crate) async fn all(service: &Service, caller: &Caller) -> Result<Properties
         () if failed > 0 => "degraded",
         () => "running",
     };
-    let environment = vec!["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin".to_owned()];
+    let given = service.units.given(&permit).await?;
     let paths: Vec<String> = SYSTEM.iter().map(|it| (*it).to_owned()).collect();
     let mut all = vec![
         ("Version", Variant::from(VERSION)),
@@ -60,7 +60,7 @@ pub(crate) async fn all(service: &Service, caller: &Caller) -> Result<Properties
         ("NNames", Variant::from(count(units.len()))),
         ("NFailedUnits", Variant::from(count(failed))),
         ("NJobs", Variant::from(count(jobs.len()))),
-        ("Environment", Variant::from(environment)),
+        ("Environment", Variant::from(given.environment)),
         ("UnitPath", Variant::from(paths)),
         ("ControlGroup", Variant::from("")),
         ("DefaultStandardOutput", Variant::from("journal")),
@@ -70,7 +70,7 @@ pub(crate) async fn all(service: &Service, caller: &Caller) -> Result<Properties
         ("DefaultRestartUSec", Variant::from(100_000_u64)),
         ("ConfirmSpawn", Variant::from(false)),
         ("ShowStatus", Variant::from(false)),
-        ("ServiceWatchdogs", Variant::from(true)),
+        ("ServiceWatchdogs", Variant::from(given.service_watchdogs)),
     ];
     all.extend(service.log().of_manager());
     Ok(all)

@@ -86,6 +86,25 @@ pub(super) fn of(kind: UnitType, properties: &[(String, OwnedVariant)]) -> Resul
     Ok(asked)
 }
 
+/// What a call gives a unit while it is there, as lines of its file. A list without members takes
+/// back what was said before; that of marks is one line of words.
+///
+/// # Errors
+/// As [`of`].
+pub(super) fn settings(
+    properties: &[(String, OwnedVariant)],
+) -> Result<Vec<(String, String)>, Failure> {
+    let mut all = Vec::new();
+    for (name, value) in properties {
+        let (name, mut lines) = setting(name, value)?;
+        if lines.is_empty() || name == "Markers" {
+            lines = vec![lines.join(" ")];
+        }
+        all.extend(lines.into_iter().map(|line| (name.clone(), line)));
+    }
+    Ok(all)
+}
+
 fn invalid(name: &str, problem: &str) -> Failure {
     Failure::of_bus("InvalidArgs", format!("the property {name} {problem}"))
 }
@@ -128,6 +147,9 @@ fn setting(name: &str, value: &Variant<'_>) -> Result<(String, Vec<String>), Fai
         }
         return Ok((format!("{stem}Sec"), vec![bounded(*micros, "us")]));
     }
+    if let (Some(stem), Variant::U32(share)) = (name.strip_suffix("Scale"), value) {
+        return Ok((stem.to_owned(), vec![percent(*share)]));
+    }
     match value {
         Variant::Bool(yes) => one(if *yes { "yes" } else { "no" }.to_owned()),
         Variant::Str(text) => one(escaped(text.as_str())),
@@ -148,8 +170,37 @@ fn line(name: &str, value: &Variant<'_>) -> Result<String, Failure> {
         Variant::Str(text) if name == "Environment" => Ok(quoted(text.as_str())),
         Variant::Str(text) => Ok(escaped(text.as_str())),
         Variant::Structure(parts) if name.starts_with("Exec") => command(name, parts.fields()),
+        Variant::Structure(parts) if PAIRS.contains(&name) => {
+            let words = parts.fields().iter().map(|it| word(name, it));
+            Ok(words.collect::<Result<Vec<_>, _>>()?.join(" "))
+        }
         _ => Err(invalid(name, "has a type that has no directive here")),
     }
+}
+
+/// Lists of devices, each with what may be done with it or how much.
+const PAIRS: [&str; 6] = [
+    "DeviceAllow",
+    "IODeviceWeight",
+    "IOReadBandwidthMax",
+    "IOWriteBandwidthMax",
+    "IOReadIOPSMax",
+    "IOWriteIOPSMax",
+];
+
+/// A part of a line: a device and what may be done with it, or how much.
+fn word(name: &str, part: &Variant<'_>) -> Result<String, Failure> {
+    match part {
+        Variant::Str(text) => Ok(escaped(text.as_str())),
+        Variant::U64(number) => Ok(bounded(*number, "")),
+        _ => Err(invalid(name, "has a type that has no directive here")),
+    }
+}
+
+/// A share of what there is, of which the whole is the largest number.
+fn percent(share: u32) -> String {
+    let hundredths = (u64::from(share) * 10_000).div_ceil(u64::from(u32::MAX));
+    format!("{}.{:02}%", hundredths / 100, hundredths % 100)
 }
 
 /// Prefixes of a command, by the word for each on the bus.
@@ -366,6 +417,50 @@ mod tests {
             asked.unwrap().text,
             "[Service]\nType=oneshot\n[Unit]\nSuccessAction=reboot\nStartLimitBurst=3\n"
         );
+    }
+
+    #[test]
+    fn what_a_unit_is_given_is_a_line_of_its_file_for_each_value() {
+        let of = |name: &str, value: Variant<'static>| {
+            let property = (name.to_owned(), OwnedVariant::try_from(value).unwrap());
+            let lines = settings(&[property]).unwrap();
+            let lines = lines
+                .into_iter()
+                .map(|(name, value)| format!("{name}={value}"));
+            lines.collect::<Vec<_>>().join("\n")
+        };
+        let devices = vec![("/dev/null", "rw"), ("/dev/zero", "r")];
+        for (name, value, wanted) in [
+            ("MemoryMax", Variant::from(u64::MAX), "MemoryMax=infinity"),
+            (
+                "MemoryMaxScale",
+                Variant::from(u32::MAX / 2),
+                "MemoryMax=50.00%",
+            ),
+            (
+                "CPUQuotaPerSecUSec",
+                Variant::from(100_000_u64),
+                "CPUQuota=10.00%",
+            ),
+            ("IPAccounting", Variant::from(true), "IPAccounting=yes"),
+            (
+                "Documentation",
+                Variant::from(Vec::<&str>::new()),
+                "Documentation=",
+            ),
+            (
+                "Markers",
+                Variant::from(vec!["+needs-restart", "-needs-reload"]),
+                "Markers=+needs-restart -needs-reload",
+            ),
+            (
+                "DeviceAllow",
+                Variant::from(devices),
+                "DeviceAllow=/dev/null rw\nDeviceAllow=/dev/zero r",
+            ),
+        ] {
+            assert_eq!(of(name, value), wanted);
+        }
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub(super) mod api_words {
     pub(crate) const STOP: &str = "schedule.StopUnit";
     pub(crate) const RESET: &str = "schedule.ResetFailedUnits";
     pub(crate) const TRANSIENT: &str = "schedule.StartTransientUnit";
+    pub(crate) const SET: &str = "schedule.SetUnitProperties";
+    pub(crate) const SET_MANAGER: &str = "schedule.SetUnitManager";
 }
 
 /// Processes of a unit that are listed.

@@ -87,7 +87,7 @@ fn interface(text: &mut String, name: &str, properties: &Properties) {
     }
     for (name, value) in properties {
         let kind = value.value_signature().to_string();
-        let access = match super::log::is_settable(name) {
+        let access = match super::is_settable(name) {
             true => "readwrite",
             false => "read",
         };

@@ -45,7 +45,7 @@ impl Default for Log {
 
 /// Whether clients can set a property of that name.
 pub(crate) fn is_settable(name: &str) -> bool {
-    matches!(name, "LogLevel" | "LogTarget" | "ServiceWatchdogs")
+    matches!(name, "LogLevel" | "LogTarget")
 }
 
 impl Log {
@@ -71,8 +71,6 @@ impl Log {
     pub(crate) fn set(&mut self, name: &str, value: &Variant<'_>) -> Result<(), Failure> {
         let wrong = || Failure::of_bus("InvalidArgs", format!("{name} can't have that value"));
         match (name, value) {
-            // They are on: that is all there is to say.
-            ("ServiceWatchdogs", Variant::Bool(true)) => Ok(()),
             ("LogLevel", Variant::Str(word)) => {
                 let number = word.as_str().parse::<usize>().ok();
                 let named = LEVELS.iter().position(|it| *it == word.as_str());
@@ -115,8 +113,6 @@ mod tests {
                 "{name} {value}"
             );
         }
-        assert!(log.set("ServiceWatchdogs", &Variant::from(true)).is_ok());
-        assert!(log.set("ServiceWatchdogs", &Variant::from(false)).is_err());
         assert!(
             log.properties()
                 .iter()

@@ -154,18 +154,48 @@ pub(crate) async fn properties(
         "Set" => {
             let (_, name, value): (String, String, OwnedVariant) =
                 call.arguments().ok_or_else(wrong)?;
-            let has_it = matches!(object, Object::Log | Object::Manager);
-            if !has_it || !log::is_settable(&name) {
-                let words = "properties are changed by files";
-                return Err(Failure::of_bus("PropertyReadOnly", words));
-            }
-            let permit = service.permit(caller, "schedule.ReloadUnitFiles", &name);
-            permit.await?;
-            service.log().set(&name, &value)?;
-            Ok(Body::default())
+            set(service, caller, object, &name, &value).await
         }
         _ => Err(unknown(call)),
     }
+}
+
+/// Of the manager: whether services that don't say that they live are ended.
+const WATCHDOGS: &str = "ServiceWatchdogs";
+
+/// Whether clients can set a property of that name.
+fn is_settable(name: &str) -> bool {
+    log::is_settable(name) || name == WATCHDOGS
+}
+
+async fn set(
+    service: &Service,
+    caller: &Caller,
+    object: &Object,
+    name: &str,
+    value: &Variant<'_>,
+) -> Answer {
+    let is_managers = *object == Object::Manager;
+    if is_managers && name == WATCHDOGS {
+        let Variant::Bool(counts) = value else {
+            return Err(Failure::of_bus(
+                "InvalidArgs",
+                format!("{name} is yes or no"),
+            ));
+        };
+        manager::watchdogs(service, caller, *counts).await?;
+        return Ok(Body::default());
+    }
+    let has_it = is_managers || *object == Object::Log;
+    if !has_it || !log::is_settable(name) {
+        let words = "properties are changed by files";
+        return Err(Failure::of_bus("PropertyReadOnly", words));
+    }
+    service
+        .permit(caller, "schedule.ReloadUnitFiles", name)
+        .await?;
+    service.log().set(name, value)?;
+    Ok(Body::default())
 }
 
 /// As a dictionary of texts and variants.
@@ -210,6 +240,7 @@ pub(crate) const METHODS: &[(&str, &str, &str)] = &[
     ("Freeze", "", ""),
     ("Thaw", "", ""),
     ("Clean", "as", ""),
+    ("SetProperties", "ba(sv)", ""),
 ];
 
 async fn unit_call(call: Call<'_>, name: &str) -> Answer {
@@ -231,6 +262,10 @@ async fn unit_call(call: Call<'_>, name: &str) -> Answer {
         "Clean" => {
             let (what,): (Vec<String>,) = message.arguments().ok_or_else(wrong)?;
             return call.clean(name, what).await;
+        }
+        "SetProperties" => {
+            let (runtime, properties) = message.arguments().ok_or_else(wrong)?;
+            return call.set_properties(name, runtime, properties).await;
         }
         "Ref" | "Unref" => return call.refer_to(name).await,
         "ResetFailed" => return call.reset(vec![name.to_owned()]).await,

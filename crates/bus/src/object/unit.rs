@@ -203,6 +203,7 @@ fn state(view: &View) -> Properties {
         ("CanClean", Variant::from(view.folders.clone())),
         ("ActivationDetails", Variant::from(trigger(view))),
         ("Refs", Variant::from(Vec::<String>::new())),
+        ("Markers", Variant::from(status.markers.clone())),
     ]
 }
 
