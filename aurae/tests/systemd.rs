@@ -38,7 +38,12 @@ impl Machine {
         let at = |name: &str| folder.path().join(name).display().to_string();
         let node = bed::node_with(&[
             "units.enabled=true".to_owned(),
-            format!("units.paths=[\"{}\", \"{}\"]", at("etc"), at("lib")),
+            format!(
+                "units.paths=[\"{}\", \"{}\", \"{}\"]",
+                at("etc.control"),
+                at("etc"),
+                at("lib")
+            ),
             format!("units.persistent={}", at("etc")),
             format!("units.runtime={}", at("run/system")),
             "journal.enabled=true".to_owned(),
@@ -194,6 +199,77 @@ fn shows_units(machine: &Machine) {
 }
 
 #[test]
+fn systemctl_gives_the_manager_variables_and_units_settings_and_marks() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    machine.unit("web.service", "[Service]\nExecStart=/bin/sleep 1000\n");
+    let tells = |words: &str| {
+        let (status, out, err) = machine.call(words);
+        assert_eq!(status, 0, "{words}: {out}{err}");
+        out
+    };
+    let path = tells("systemctl show-environment");
+    assert!(path.starts_with("PATH=/"), "{path}");
+    tells("systemctl set-environment FOO=BAR PATH=/p");
+    let quoted = ["systemctl", "set-environment", "WORDS=a b"];
+    assert_eq!(machine.words(&quoted).0, 0);
+    tells("systemctl daemon-reload");
+    let all = tells("systemctl show-environment");
+    assert_eq!(all, "FOO=BAR\nPATH=/p\nWORDS=$'a b'\n");
+    let json = tells("systemctl show-environment --output=json");
+    assert_eq!(
+        json,
+        "{\"FOO\":\"BAR\",\"PATH\":\"/p\",\"WORDS\":\"a b\"}\n"
+    );
+    tells("systemctl unset-environment FOO PATH WORDS");
+    assert_eq!(tells("systemctl show-environment"), path);
+    tells("systemctl import-environment AURAE_CONFIG");
+    assert!(tells("systemctl show-environment").contains("AURAE_CONFIG=/"));
+    for (words, why) in [
+        (
+            "systemctl set-environment A-B=1",
+            "Invalid environment assignments",
+        ),
+        (
+            "systemctl import-environment A-B",
+            "Not a valid environment variable",
+        ),
+        ("systemctl set-environment", "Too few arguments"),
+        ("systemctl service-watchdogs perhaps", "Failed to parse"),
+        ("systemctl set-property web Moon=1", "unknown property"),
+        ("systemctl set-property web Moon", "Not an assignment"),
+        (
+            "systemctl set-property nope TasksMax=1",
+            "Unit nope.service not found.",
+        ),
+        ("systemctl restart --marked", "--marked"),
+        (
+            "systemctl reload-or-restart --marked web",
+            "No additional arguments",
+        ),
+    ] {
+        let (status, out, err) = machine.call(words);
+        assert!(
+            status == 1 && out.is_empty() && err.contains(why),
+            "{words}: {err}"
+        );
+    }
+    assert_eq!(tells("systemctl service-watchdogs"), "yes\n");
+    tells("systemctl service-watchdogs no");
+    assert_eq!(tells("systemctl show -P ServiceWatchdogs"), "no\n");
+    tells("systemctl start web");
+    let pid = tells("systemctl show -P MainPID web");
+    tells("systemctl set-property web Description=given Markers=+needs-restart");
+    assert!(tells("systemctl cat web").contains("50-Description.conf"));
+    let shown = tells("systemctl show -P Description,Markers web");
+    assert_eq!(shown, "given\nneeds-restart\n");
+    tells("systemctl reload-or-restart --marked");
+    assert_ne!(tells("systemctl show -P MainPID web"), pid);
+    assert_eq!(tells("systemctl show -P Markers web"), "\n");
+}
+
+#[test]
 fn what_there_is_not_is_refused_by_its_name() {
     let Some(machine) = Machine::start() else {
         return;
@@ -202,7 +278,6 @@ fn what_there_is_not_is_refused_by_its_name() {
         "systemctl --user start a",
         "systemctl -M box list-units",
         "systemctl edit a",
-        "systemctl set-property a MemoryMax=1M",
         "journalctl --user",
         "journalctl --vacuum-size=1M",
         "systemd-run --scope /bin/true",

@@ -166,6 +166,9 @@ pub(super) struct Options {
     /// Say what would be done: the machine goes on
     #[arg(long)]
     pub(super) dry_run: bool,
+    /// With reload-or-restart: the units that are marked (set-property UNIT Markers=...)
+    #[arg(long)]
+    pub(super) marked: bool,
     /// The verb, and its words
     #[arg(value_name = "COMMAND", allow_hyphen_values = false)]
     pub(super) words: Vec<String>,

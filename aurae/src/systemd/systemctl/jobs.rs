@@ -78,24 +78,53 @@ fn mode(options: &Options) -> Result<UnitJobMode, Failure> {
     })
 }
 
-/// Does it to all of them at once.
-pub(super) async fn run(
+/// Refuses `--marked` where it has no meaning (systemctl(1)).
+pub(super) fn may_be_marked(
+    options: &Options,
+    verb: &str,
+    words: &[String],
+) -> Result<(), Failure> {
+    match (options.marked, verb, words) {
+        (false, ..) | (true, "reload-or-restart", []) => Ok(()),
+        (true, "reload-or-restart", _) => Err(Failure::new(format!(
+            "No additional arguments allowed with '{verb} --marked'."
+        ))),
+        _ => Err(Failure::new(
+            "--marked may only be used with 'reload-or-restart'.",
+        )),
+    }
+}
+
+/// What is done to a unit by its marks.
+fn by_marks(markers: &[String]) -> Option<Job> {
+    let has = |mark: &str| markers.iter().any(|it| it == mark);
+    match (has("needs-restart"), has("needs-reload")) {
+        (true, _) => Some(Job::TryRestart),
+        (false, true) => Some(Job::TryReloadOrRestart),
+        (false, false) => None,
+    }
+}
+
+/// Restarts or reloads the units that are marked.
+async fn marked(node: &Node, options: &Options) -> Result<u8, Failure> {
+    let units = node.list(false).await?.into_iter();
+    let marked = units.filter_map(|it| Some((by_marks(&it.markers)?, it.name)));
+    at_once(node, options, UnitJobMode::Fail, marked.collect()).await
+}
+
+/// Does what is to be done to each unit, all at once; the highest exit status.
+async fn at_once(
     node: &Node,
     options: &Options,
-    job: Job,
-    words: &[String],
+    mode: UnitJobMode,
+    all: Vec<(Job, String)>,
 ) -> Result<u8, Failure> {
-    if words.is_empty() {
-        return Err(too_few(job.word()));
-    }
-    let names = node.named(words, options.among()).await?;
-    let mode = mode(options)?;
-    let asked = names.iter().map(|name| one(node, options, job, mode, name));
-    let mut status = 0;
-    for (name, done) in names
+    let asked = all
         .iter()
-        .zip(futures_util::future::join_all(asked).await)
-    {
+        .map(|(job, name)| one(node, options, *job, mode, name));
+    let done = futures_util::future::join_all(asked).await;
+    let mut status = 0;
+    for ((_, name), done) in all.iter().zip(done) {
         let told = match done {
             Ok(Some(done)) => ended(name, &done, options.quiet),
             Ok(None) => 0,
@@ -106,6 +135,25 @@ pub(super) async fn run(
         };
         status = status.max(told);
     }
+    Ok(status)
+}
+
+/// Does it to all of them.
+pub(super) async fn run(
+    node: &Node,
+    options: &Options,
+    job: Job,
+    words: &[String],
+) -> Result<u8, Failure> {
+    if options.marked {
+        return marked(node, options).await;
+    }
+    if words.is_empty() {
+        return Err(too_few(job.word()));
+    }
+    let names = node.named(words, options.among()).await?;
+    let all = names.iter().map(|name| (job, name.clone())).collect();
+    let mut status = at_once(node, options, mode(options)?, all).await?;
     if job == Job::Stop && !options.quiet {
         for name in &names {
             warn_of_triggers(node, name).await?;
@@ -327,6 +375,24 @@ mod tests {
         assert_eq!(Job::of("condrestart"), Some(Job::TryRestart));
         assert_eq!(Job::of("force-reload"), Some(Job::TryReloadOrRestart));
         assert_eq!(Job::of("status"), None);
+    }
+
+    #[test]
+    fn marks_say_what_is_done() {
+        let of =
+            |marks: &[&str]| by_marks(&marks.iter().map(|it| (*it).into()).collect::<Vec<_>>());
+        assert_eq!(
+            of(&["needs-reload", "needs-restart"]),
+            Some(Job::TryRestart)
+        );
+        assert_eq!(of(&["needs-reload"]), Some(Job::TryReloadOrRestart));
+        assert_eq!(of(&[]), None);
+        use clap::Parser;
+        let options = Options::parse_from(["systemctl", "--marked"]);
+        let unit = ["a".to_owned()];
+        assert!(may_be_marked(&options, "reload-or-restart", &[]).is_ok());
+        assert!(may_be_marked(&options, "reload-or-restart", &unit).is_err());
+        assert!(may_be_marked(&options, "restart", &[]).is_err());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod args;
 mod depend;
+mod environment;
 mod files;
 mod jobs;
 mod list;
@@ -39,13 +40,14 @@ pub(super) async fn run(words: &[OsString]) -> Result<u8, Failure> {
     if let Some(refusal) = never(verb) {
         return Err(refusal);
     }
-    if verb == "set-property" {
-        return property::set(&options, &rest).await;
-    }
+    jobs::may_be_marked(&options, verb, &rest)?;
     let node = Node::connect().await?;
     let (options, rest) = (&options, rest.as_slice());
     if let Some(job) = jobs::Job::of(verb) {
         return jobs::run(&node, options, job, rest).await;
+    }
+    if environment::VERBS.contains(&verb) {
+        return environment::run(&node, options, verb, rest).await;
     }
     if files::VERBS.contains(&verb) {
         return files::run(&node, options, verb, rest).await;
@@ -65,6 +67,7 @@ pub(super) async fn run(words: &[OsString]) -> Result<u8, Failure> {
         "is-enabled" => state::enabled(&node, options, rest).await,
         "is-system-running" => state::system(&node, options).await,
         "get-default" => state::default_target(&node).await,
+        "set-property" => property::set(&node, options, rest).await,
         "kill" => jobs::kill(&node, options, rest).await,
         "reset-failed" => jobs::reset_failed(&node, rest).await,
         "isolate" => jobs::isolate(&node, options, rest).await,
@@ -91,13 +94,10 @@ pub(super) async fn run(words: &[OsString]) -> Result<u8, Failure> {
 fn never(verb: &str) -> Option<Failure> {
     let why = match verb {
         "edit" => "edit: write a file into /etc/systemd/system/UNIT.d/, then daemon-reload. It",
-        "set-environment" | "unset-environment" | "import-environment" | "show-environment" => {
-            "The environment of the manager: units say Environment=. It"
-        }
         "cancel" => "cancel: stop the unit. It",
         "clean" | "freeze" | "thaw" | "bind" | "mount-image" | "help" | "list-automounts"
         | "list-machines" | "service-log-level" | "service-log-target" | "log-level"
-        | "log-target" | "service-watchdogs" => verb,
+        | "log-target" => verb,
         "kexec"
         | "exit"
         | "switch-root"
@@ -201,12 +201,13 @@ mod tests {
     #[test]
     fn a_verb_is_refused_or_left_to_the_original() {
         let by_original = |verb: &str| never(verb).map(|it| it.is_for_original());
-        for verb in ["edit", "cancel", "log-level", "freeze", "show-environment"] {
+        for verb in ["edit", "cancel", "log-level", "freeze"] {
             assert_eq!(by_original(verb), Some(true), "{verb}");
         }
         assert_eq!(by_original("kexec"), Some(false));
         assert_eq!(by_original("start"), None);
-        let unknown = parse::<Options>(&["systemctl", "--marked"].map(OsString::from));
+        assert_eq!(by_original("show-environment"), None);
+        let unknown = parse::<Options>(&["systemctl", "--image"].map(OsString::from));
         assert!(unknown.unwrap_err().is_for_original());
         let wrong = parse::<Options>(&["systemctl", "-n", "many"].map(OsString::from));
         assert!(!wrong.unwrap_err().is_for_original());

@@ -174,6 +174,7 @@ pub(super) fn of(detail: &UnitDetail, style: &Style) -> BTreeMap<String, String>
     put("FragmentPath", status.fragment.clone());
     put("DropInPaths", status.dropins.join(" "));
     put("UnitFileState", status.file_state.clone());
+    put("Markers", status.markers.join(" "));
     put("InvocationID", detail.invocation.clone());
     put("CanStart", yes(status.load == "loaded"));
     put("CanStop", yes(true));

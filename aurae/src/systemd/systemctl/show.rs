@@ -4,6 +4,7 @@
 use api::node::v0::GetRequest;
 
 use super::args::Options;
+use super::environment;
 use super::list::preset_word;
 use super::properties;
 use super::state;
@@ -98,6 +99,7 @@ async fn manager(node: &Node, options: &Options) -> Result<u8, Failure> {
     let request = node.session.node.unary(GetRequest {});
     let status = node.session.node.node().get(request).await?.into_inner();
     let units = node.list(false).await?;
+    let given = environment::get(node).await?;
     let style = options.style()?;
     let failed = units.iter().filter(|it| it.active == "failed").count();
     let jobs = units.iter().filter(|it| it.job_id != 0).count();
@@ -115,6 +117,11 @@ async fn manager(node: &Node, options: &Options) -> Result<u8, Failure> {
         ("NJobs", jobs.to_string()),
         ("DefaultTimeoutStartUSec", "1min 30s".to_owned()),
         ("DefaultTimeoutStopUSec", "1min 30s".to_owned()),
+        ("Environment", given.environment.join(" ")),
+        (
+            "ServiceWatchdogs",
+            if given.service_watchdogs { "yes" } else { "no" }.to_owned(),
+        ),
         ("UnitPath", units::load::SYSTEM.join(" ")),
         ("SystemState", state::of_machine(node).await?.to_owned()),
     ];
