@@ -26,8 +26,8 @@ const MARKERS: &str = "Markers";
 const MOST: usize = 256;
 /// The largest drop-in, in bytes.
 const LARGEST: usize = 64 << 10;
-const HEAD: &str = "# This is a drop-in unit file extension, created via \"systemctl set-property\"\n\
-    # or an equivalent operation. Do not edit.\n";
+const HEAD: &str = "# This is a drop-in unit file extension, created via \
+    \"systemctl set-property\"\n# or an equivalent operation. Do not edit.\n";
 
 /// Where drop-ins of callers are: `/etc/systemd/system.control`, and until the next reboot
 /// `/run/systemd/system.control`.
