@@ -154,6 +154,7 @@ const EFFECTS: &[(&str, &[&str])] = &[
     ("schedule.SetDefaultUnit", &[]),
     ("schedule.StartTransientUnit", &[]),
     ("schedule.SetUnitProperties", &[]),
+    ("schedule.GetUnitManager", &[]),
     ("schedule.SetUnitManager", &[]),
     ("schedule.ReloadUnitFiles", &[]),
     // It ends the node, not objects one by one.
