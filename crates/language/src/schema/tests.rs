@@ -73,6 +73,7 @@ fn what_only_reads_is_marked_in_the_protos() {
         "schedule.ListConfigs",
         "schedule.ListUnits",
         "schedule.GetUnit",
+        "schedule.GetUnitManager",
     ];
     assert_eq!(reading, expected);
 }
