@@ -170,7 +170,7 @@ impl Node {
         };
         let (mode, bound) = (shutdown.mode, shutdown.bound + shutdown.longer);
         self.console
-            .say(&format!("{why}: {mode:?} follows, in {bound:?} at most"));
+            .promise(&format!("{why}: {mode:?} follows, in {bound:?} at most"));
     }
 
     /// The daemon has said how long it needs in the first stage.
@@ -274,7 +274,7 @@ impl Node {
             super::boot::unmount_all();
             machine::sync();
         });
-        self.console.say("the end");
+        self.console.promise("the end");
         let how = match mode {
             PowerMode::Reboot => Power::Restart,
             PowerMode::Halt => Power::Halt,

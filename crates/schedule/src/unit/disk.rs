@@ -3,7 +3,9 @@
 //! targets that systemd's package would bring (systemd.special(7)), so that a machine without it
 //! has `basic.target` and what waits for it.
 
+use std::fs::File;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
 
 use kernel::time::realtime_ns;
 use units::files::{Entry, Files, Kind, Stamp, Unreadable};
@@ -217,12 +219,22 @@ impl Files for Disk {
     fn kind(&self, path: &str) -> Option<Kind> {
         match own(path) {
             Some(_) => Some(Kind::File),
-            None => kind(std::path::Path::new(path)),
+            None => kind(Path::new(path)),
         }
     }
 }
 
-fn kind(path: &std::path::Path) -> Option<Kind> {
+/// Forces the names in a folder to disk, and its own in the one around it: it may be new.
+///
+/// # Errors
+/// The kernel's.
+pub(crate) fn settle(folder: &Path) -> std::io::Result<()> {
+    let around = folder.parent();
+    let mut both = std::iter::once(folder).chain(around);
+    both.try_for_each(|it| File::open(it)?.sync_all())
+}
+
+fn kind(path: &Path) -> Option<Kind> {
     let meta = std::fs::symlink_metadata(path).ok()?;
     Some(if meta.is_symlink() {
         let target = std::fs::read_link(path).ok()?;

@@ -15,6 +15,7 @@ use model::unit::UnitManager;
 use units::name::UnitName;
 use units::table;
 
+use super::disk;
 use super::handle::Units;
 use super::manager::Order;
 use super::table::Folders;
@@ -113,12 +114,13 @@ fn asked(unit: &UnitName, settings: &[(String, String)]) -> Result<Asked, Error>
     Ok(asked)
 }
 
-/// Writes a file: the whole of it or none, whatever ends the daemon.
+/// Writes a file: the whole of it or none, whatever ends the daemon or the machine.
 fn write(folder: &Path, name: &str, text: &str) -> io::Result<()> {
     // No drop-in has such a name.
     let draft = folder.join(format!(".#{name}"));
     std::fs::create_dir_all(folder)?;
     std::fs::write(&draft, text)?;
+    std::fs::File::open(&draft)?.sync_all()?;
     std::fs::rename(&draft, folder.join(name))
 }
 
@@ -143,6 +145,7 @@ impl Units {
             let written = tokio::task::spawn_blocking(move || {
                 let mut files = files.iter();
                 let written = files.try_for_each(|(name, text)| write(&folder, name, text));
+                let written = written.and_then(|()| disk::settle(&folder));
                 written.map_err(|error| failed(&folder, &error))
             });
             written

@@ -2,6 +2,7 @@
 //! What is enabled and masked: links in folders, and nothing else. `units::install` says which;
 //! here they are made.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
@@ -13,7 +14,7 @@ use units::load::preset::{FOLDERS, Presets};
 use units::name::UnitName;
 
 use super::Manager;
-use crate::unit::disk::{Disk, OWN};
+use crate::unit::disk::{self, Disk, OWN};
 use crate::unit::news::News;
 
 impl Manager {
@@ -41,7 +42,10 @@ impl Manager {
             });
             let refused = |words: String| Error::new(Reason::WrongState, words);
             let operations = operations.map_err(refused)?;
-            operations.into_iter().map(carry_out).collect()
+            let made = operations.into_iter().map(carry_out);
+            let made = made.collect::<Result<Vec<FileChange>, Error>>()?;
+            kept(&made)?;
+            Ok(made)
         });
         let changed = changed.await;
         let changed = changed.unwrap_or_else(|e| Err(Error::internal(e.to_string())));
@@ -71,6 +75,18 @@ fn preset(
         [] => Ok(machine.preset_all(&presets, which)),
         units => machine.preset_partly(units, &presets, which),
     }
+}
+
+/// What is acknowledged outlives a power cut.
+fn kept(changes: &[FileChange]) -> Result<(), Error> {
+    let folders = changes.iter().filter_map(|it| Path::new(&it.path).parent());
+    let folders: BTreeSet<&Path> = folders.collect();
+    folders.into_iter().try_for_each(|folder| {
+        disk::settle(folder).map_err(|error| {
+            let problem = format!("{} can't be forced to disk: {error}", folder.display());
+            Error::new(Reason::WrongState, problem)
+        })
+    })
 }
 
 fn carry_out(operation: Operation) -> Result<FileChange, Error> {
