@@ -13,7 +13,7 @@ pub(crate) struct CellFlags {
     /// Share namespaces with the parent: user,mount,pid,net,ipc,uts,cgroup or all
     #[arg(long, value_enum, value_name = "NAMESPACE", value_delimiter = ',')]
     pub(crate) share: Vec<Share>,
-    /// Let a part of the node's file system in, read-only: SRC[:DST]
+    /// Let a part of the node's file system in, read-only: SRC[:DST][,rprivate|rslave]
     #[arg(long, value_name = "MOUNT", value_parser = parse_read)]
     pub(crate) read: Vec<Mount>,
     /// The same, writable: SRC[:DST],owner=UID[,group=GID][,allow-root][,rprivate|rslave]

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use api::schedule::v0::{GetUnitManagerRequest, SetUnitManagerRequest, UnitManager};
 use units::exec::environment::{assignment, is_name};
+use units::value::scalar::boolean;
 
 use super::args::Options;
 use super::too_few;
@@ -143,15 +144,6 @@ fn imported(options: &Options, words: &[String]) -> Result<Vec<String>, Failure>
     Ok(all)
 }
 
-/// A word for yes or no, as systemd reads it.
-fn boolean(word: &str) -> Option<bool> {
-    match word.to_ascii_lowercase().as_str() {
-        "1" | "yes" | "y" | "true" | "t" | "on" => Some(true),
-        "0" | "no" | "n" | "false" | "f" | "off" => Some(false),
-        _ => None,
-    }
-}
-
 async fn watchdogs(node: &Node, words: &[String]) -> Result<u8, Failure> {
     match words {
         [] => {
@@ -159,9 +151,9 @@ async fn watchdogs(node: &Node, words: &[String]) -> Result<u8, Failure> {
             print_line(if counts { "yes" } else { "no" })?;
         }
         [word] => {
-            let wrong = || Failure::new("Failed to parse service-watchdogs argument");
+            let wrong = |_| Failure::new("Failed to parse service-watchdogs argument");
             let request = SetUnitManagerRequest {
-                service_watchdogs: Some(boolean(word).ok_or_else(wrong)?),
+                service_watchdogs: Some(boolean(word).map_err(wrong)?),
                 ..Default::default()
             };
             change(node, request, "set service-watchdog state").await?;
@@ -203,9 +195,9 @@ mod tests {
 
     #[test]
     fn words_for_yes_and_no_are_systemds() {
-        assert_eq!(["yes", "On", "1"].map(boolean), [Some(true); 3]);
-        assert_eq!(["no", "F", "0"].map(boolean), [Some(false); 3]);
-        assert_eq!(boolean("perhaps"), None);
+        assert_eq!(["yes", "On", "1"].map(boolean), [const { Ok(true) }; 3]);
+        assert_eq!(["no", "F", "0"].map(boolean), [const { Ok(false) }; 3]);
+        assert!(boolean("perhaps").is_err());
     }
 
     #[test]

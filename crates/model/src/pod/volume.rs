@@ -17,6 +17,12 @@ pub struct Volume {
     pub source: Source,
 }
 
+/// Whether the volume of that name is a part of the node's file system.
+pub(super) fn is_of_node(volumes: &[Volume], name: &str) -> bool {
+    let mut named = volumes.iter().filter(|volume| volume.name == name);
+    named.any(|volume| matches!(volume.source, Source::Host(_)))
+}
+
 /// What is in a volume.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -9,7 +9,7 @@ use crate::error::{Error, Result, Within};
 use crate::pod::spec::Draft;
 use crate::pod::sub_path;
 use crate::pod::told::{self, FileFact};
-use crate::pod::volume::{Empty, Files, Host, Medium, Source, Volume, VolumeMount};
+use crate::pod::volume::{Empty, Files, Host, Medium, Source, Volume, VolumeMount, is_of_node};
 use crate::text::{check_absolute_path, check_count, check_relative_path};
 
 /// The most files of a pod that tell facts: what they say takes no room in the spec.
@@ -164,10 +164,7 @@ fn check_host(host: &Host) -> Result<()> {
 
 /// Below what the node makes for a pod nothing is mounted.
 fn check_propagation(pod: &Draft, mount: &VolumeMount) -> Result<()> {
-    let of_node = pod
-        .volumes
-        .iter()
-        .any(|volume| volume.name == mount.volume && matches!(volume.source, Source::Host(_)));
+    let of_node = is_of_node(&pod.volumes, &mount.volume);
     match mount.propagation == Propagation::None || of_node {
         true => Ok(()),
         false => {

@@ -10,7 +10,7 @@ use super::reader::Fields;
 use super::{container, quantity};
 use crate::cell::Propagation;
 use crate::pod::spec::Draft;
-use crate::pod::volume::{Empty, Host, HostKind, Source, Volume};
+use crate::pod::volume::{Empty, Host, HostKind, Source, Volume, is_of_node};
 
 /// `devices` gets the names of those that are devices of the node.
 pub(super) fn volume(
@@ -95,16 +95,12 @@ fn host(mut fields: Fields<'_>) -> (Source, bool) {
 /// Of a folder of the node Kubernetes shows what is mounted below it, too. What a pod brings has
 /// nothing below it, whatever a mount of it says.
 pub(super) fn below(draft: &mut Draft) {
-    let of_node = |name: &str| {
-        let volume = draft.volumes.iter().find(|it| it.name == name);
-        volume.is_some_and(|it| matches!(it.source, Source::Host(_)))
-    };
     let containers = draft
         .init_containers
         .iter_mut()
         .chain(&mut draft.containers);
     for mount in containers.flat_map(|it| &mut it.mounts) {
-        mount.propagation = match (of_node(&mount.volume), mount.propagation) {
+        mount.propagation = match (is_of_node(&draft.volumes, &mount.volume), mount.propagation) {
             (false, _) => Propagation::None,
             (true, Propagation::Rslave) => Propagation::Rslave,
             (true, Propagation::None | Propagation::Rprivate) => Propagation::Rprivate,
