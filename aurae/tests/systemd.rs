@@ -70,14 +70,18 @@ impl Machine {
             status,
             stdout,
             stderr,
-        } = Command::new(self.at("bin").join(words[0]))
-            .args(&words[1..])
-            .env("AURAE_CONFIG", self.node.path("config.toml"))
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
+        } = self.command(words).output().unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
         (status.code().unwrap(), text(stdout), text(stderr))
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(self.at("bin").join(words[0]));
+        command
+            .args(&words[1..])
+            .env("AURAE_CONFIG", self.node.path("config.toml"))
+            .stdin(Stdio::null());
+        command
     }
 
     /// The first answer that is as wanted.
@@ -354,6 +358,51 @@ fn systemd_run_makes_a_unit_and_gives_its_status() {
         "{out}"
     );
     assert_eq!(machine.call("systemctl stop long later.timer").0, 0);
+}
+
+/// Its end is asked for where it never began: there is none. What was executed and failed has one,
+/// and so has what its conditions held back.
+#[test]
+fn a_run_that_never_began_is_no_success() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    machine.unit(
+        "busy.service",
+        "[Service]\nType=oneshot\nExecStart=/bin/sleep 1000\n",
+    );
+    assert_eq!(machine.call("systemctl start --no-block busy").0, 0);
+    let after = ["-p", "After=busy.service", "/bin/true"];
+    for (unit, how) in [("waits", "--wait"), ("prints", "--pipe")] {
+        let words = [&["systemd-run", how, "-u", unit], &after[..]].concat();
+        let run = machine.command(&words).stderr(Stdio::piped()).spawn();
+        let name = format!("{unit}.service");
+        let shown = format!("systemctl list-jobs --no-legend {name}");
+        machine.until(&shown, |_, out| out.contains("waiting"));
+        let (status, _, err) = machine.call(&format!("systemctl stop {name}"));
+        assert_eq!(status, 0, "{err}");
+        let ended = run.unwrap().wait_with_output().unwrap();
+        let err = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(1), "{how}: {err}");
+        assert!(
+            err.contains(&format!("Job for {name} canceled.")),
+            "{how}: {err}"
+        );
+    }
+    assert_eq!(machine.call("systemctl kill -s KILL busy").0, 0);
+    let skipped = "systemd-run --wait -p ConditionPathExists=/not-there /bin/false";
+    assert_eq!(machine.call(skipped).0, 0);
+    let words = [
+        "systemd-run",
+        "-q",
+        "--pipe",
+        "--wait",
+        "-p",
+        "Type=oneshot",
+    ];
+    let more = ["/bin/sh", "-c", "echo said; exit 7"];
+    let (status, out, err) = machine.words(&[&words[..], &more].concat());
+    assert_eq!((status, out.as_str()), (7, "said\n"), "{err}");
 }
 
 #[test]

@@ -5,14 +5,18 @@
 
 use std::ffi::OsString;
 use std::fmt::Write;
+use std::pin::pin;
+use std::time::Duration;
 
-use api::schedule::v0::{StartTransientUnitRequest, UnitStatus};
+use api::schedule::v0::{StartTransientUnitRequest, UnitJob, UnitStatus};
 use units::syntax::words::quote;
 
 use super::node::{LONGEST, Node};
 use super::{journalctl, left, parse, refused, tell, time};
 use crate::failure::{FAILED, Failure};
-use crate::output::printable;
+
+/// How often it is asked whether the unit is there.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Run the specified command in a transient service
 #[derive(Clone, Debug, clap::Parser)]
@@ -167,17 +171,11 @@ pub(super) async fn run(words: &[OsString]) -> Result<u8, Failure> {
     let request = StartTransientUnitRequest {
         name: name.clone(),
         text: service(&options)?,
-        // What ends soon is no failure of the start: its end is looked at below.
-        no_wait: options.no_block || options.wait || options.pipe,
+        no_wait: options.no_block,
         timer_text: timer.clone().unwrap_or_default(),
     };
     let node = Node::connect().await?;
-    let started = node.session.node.within(request, LONGEST);
-    let job = node
-        .units()
-        .start_transient_unit(started)
-        .await?
-        .into_inner();
+    let job = started(&node, &name, request, options.pipe).await?;
     if timer.is_some() {
         let stem = name.strip_suffix(".service").unwrap_or(&name);
         tell(
@@ -188,19 +186,55 @@ pub(super) async fn run(words: &[OsString]) -> Result<u8, Failure> {
         return Ok(0);
     }
     tell(options.quiet, &format!("Running as unit: {name}"));
-    if !matches!(job.result.as_str(), "" | "done" | "skipped") {
-        let unit = job.unit.unwrap_or_default();
-        let words = format!("Job for {name} failed: {}", printable(&unit.message));
-        return Err(Failure::new(words));
+    let looks_at_end = options.wait || options.pipe;
+    if !(looks_at_end && began(&job)) {
+        return Ok(super::systemctl::ended(&name, &job, options.quiet));
     }
-    if !options.wait && !options.pipe {
-        return Ok(0);
-    }
-    let status = ended(&node, &name, options.pipe).await?;
+    let status = ended(&node, &name).await?;
     if options.wait {
         told(&options, &status);
     }
     Ok(exit_status(&status))
+}
+
+/// Whether its command was executed, or its conditions were looked at: then how it ended says
+/// more than its job. A job that was taken back, or waited in vain, has no end to look at.
+fn began(job: &UnitJob) -> bool {
+    matches!(job.result.as_str(), "" | "done" | "skipped" | "failed")
+}
+
+/// Starts it, and waits for its job; with `prints`, what it prints is printed from its beginning,
+/// which may be long before its job has ended, and until it is down.
+async fn started(
+    node: &Node,
+    name: &str,
+    request: StartTransientUnitRequest,
+    prints: bool,
+) -> Result<UnitJob, Failure> {
+    let request = node.session.node.within(request, LONGEST);
+    let mut units = node.units();
+    let job = async {
+        let job = units.start_transient_unit(request).await?;
+        Ok::<_, Failure>(job.into_inner())
+    };
+    if !prints {
+        return job.await;
+    }
+    let mut job = pin!(job);
+    loop {
+        tokio::select! {
+            job = &mut job => {
+                let job = job?;
+                if began(&job) {
+                    journalctl::follow_unit(node, name).await?;
+                }
+                return Ok(job);
+            }
+            () = tokio::time::sleep(LOOK) => if node.get(name).await?.is_some() { break },
+        }
+    }
+    let (job, ()) = tokio::try_join!(job, journalctl::follow_unit(node, name))?;
+    Ok(job)
 }
 
 fn check(options: &Options) -> Result<(), Failure> {
@@ -412,11 +446,8 @@ fn timer(options: &Options) -> Result<Option<String>, Failure> {
     Ok(Some(format!("[Timer]\nRemainAfterElapse=no\n{text}")))
 }
 
-/// Waits for the end; with `prints`, what it prints is printed meanwhile.
-async fn ended(node: &Node, name: &str, prints: bool) -> Result<UnitStatus, Failure> {
-    if prints {
-        journalctl::follow_unit(node, name).await?;
-    }
+/// Waits for the end.
+async fn ended(node: &Node, name: &str) -> Result<UnitStatus, Failure> {
     super::systemctl::wait(node, name).await?;
     let status = node.get(name).await?.and_then(|it| it.status);
     status.ok_or_else(|| Failure::new(format!("{name} is gone, and how it ended with it.")))

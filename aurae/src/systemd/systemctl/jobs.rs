@@ -241,7 +241,7 @@ fn refusal(word: &str, name: &str, error: client::Error) -> Failure {
 }
 
 /// Tells how a job ended; the exit status.
-fn ended(name: &str, job: &UnitJob, quiet: bool) -> u8 {
+pub(in crate::systemd) fn ended(name: &str, job: &UnitJob, quiet: bool) -> u8 {
     for words in &job.notes {
         tell(quiet, &printable(words));
     }

@@ -21,7 +21,7 @@ use super::{Name, apart, left, parse, power, refused};
 use crate::failure::Failure;
 use crate::output::{print, print_line};
 use args::Options;
-pub(super) use jobs::wait;
+pub(super) use jobs::{ended, wait};
 
 /// Runs a verb of `systemctl`, such as `start`; the exit status.
 pub(super) async fn run(words: &[OsString]) -> Result<u8, Failure> {
