@@ -15,6 +15,9 @@ use testkit::node::{Bed, Node, Options};
 /// node's power is cut.
 const LIMIT: Duration = Duration::from_secs(900);
 
+/// Lines of a reason's beginning, and of its end, that the closing lines repeat.
+const REASON: usize = 20;
+
 /// Stories that share a node.
 pub(crate) struct Chapter {
     pub(crate) name: &'static str,
@@ -44,14 +47,16 @@ pub(crate) struct Story {
 pub(crate) struct Tally {
     passed: usize,
     failed: Vec<String>,
+    /// Why the first story of a chapter failed that did: the others may be its consequences.
+    reasons: Vec<String>,
 }
 
 impl Tally {
     /// What is left of one whose teller has panicked.
     pub(crate) fn broken_off() -> Self {
         Self {
-            passed: 0,
             failed: vec!["a chapter broke off (see above)".to_owned()],
+            ..Self::default()
         }
     }
 
@@ -59,6 +64,7 @@ impl Tally {
     pub(crate) fn with(mut self, other: Self) -> Self {
         self.passed += other.passed;
         self.failed.extend(other.failed);
+        self.reasons.extend(other.reasons);
         self
     }
 
@@ -81,6 +87,7 @@ impl Tally {
         {
             picked.insert(0, first);
         }
+        let failed = self.reasons.len();
         let started = Instant::now();
         let booted = bed.boot(&options);
         let booted = self.count(&full("a node boots and serves"), started, booted);
@@ -94,6 +101,7 @@ impl Tally {
         let off = node.power_off();
         let off = off.and_then(|()| (chapter.at_the_end)(&node.console()));
         self.count(&full("it powers off when asked to"), started, off);
+        self.reasons.truncate(failed + 1);
     }
 
     fn count<T>(&mut self, name: &str, started: Instant, came: Result<T>) -> Option<T> {
@@ -105,15 +113,20 @@ impl Tally {
                 Some(value)
             }
             Err(error) => {
-                println!("FAILED  {name} ({seconds:.1} s)\n{error:#}\n");
+                let told = format!("FAILED  {name} ({seconds:.1} s)\n{error:#}\n");
+                println!("{told}");
                 self.failed.push(name.to_owned());
+                self.reasons.push(told);
                 None
             }
         }
     }
 
-    /// Prints the closing lines.
+    /// Prints the closing lines. Who reads a log by its end finds the reasons there.
     pub(crate) fn close(self) -> ExitCode {
+        for reason in &self.reasons {
+            println!("{}\n", ends_of(reason));
+        }
         for name in &self.failed {
             println!("FAILED  {name}");
         }
@@ -122,6 +135,21 @@ impl Tally {
             ExitCode::SUCCESS
         } else {
             ExitCode::FAILURE
+        }
+    }
+}
+
+/// The first and the last lines of a long text.
+fn ends_of(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    match lines.len().checked_sub(2 * REASON) {
+        None | Some(0) => text.to_owned(),
+        Some(left) => {
+            let first = lines.iter().take(REASON).copied();
+            let last = lines.iter().skip(REASON + left).copied();
+            let told = format!("[… {left} lines, see above …]");
+            let all: Vec<&str> = first.chain([told.as_str()]).chain(last).collect();
+            all.join("\n")
         }
     }
 }
@@ -149,4 +177,25 @@ pub(crate) fn text(value: &Value, names: &[&str]) -> Result<String> {
     found
         .map(str::to_owned)
         .with_context(|| format!("no {pointer} in {value}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_reason_keeps_its_beginning_and_its_end() {
+        let lines = |count| (0..count).map(|it| format!("{it}")).collect::<Vec<_>>();
+        let short = lines(2 * REASON).join("\n");
+        assert_eq!(ends_of(&short), short);
+        let long = ends_of(&lines(2 * REASON + 5).join("\n"));
+        assert!(
+            long.starts_with("0\n1\n") && long.ends_with("\n44"),
+            "{long}"
+        );
+        assert!(
+            long.contains("\n19\n[… 5 lines, see above …]\n25\n"),
+            "{long}"
+        );
+    }
 }
