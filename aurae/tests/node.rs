@@ -16,6 +16,7 @@ mod programs;
 mod typist;
 
 use std::io::Write;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -78,6 +79,64 @@ fn input_goes_in_and_comes_out_whole() {
         output.stdout.len(),
         sent.len()
     );
+}
+
+/// Whether a file below that folder has these bytes.
+fn is_on_disk(folder: &Path, bytes: &[u8]) -> bool {
+    std::fs::read_dir(folder).unwrap().flatten().any(|entry| {
+        let path = entry.path();
+        match entry.file_type().unwrap().is_dir() {
+            true => is_on_disk(&path, bytes),
+            false => std::fs::read(&path)
+                .is_ok_and(|held| held.windows(bytes.len()).any(|window| window == bytes)),
+        }
+    })
+}
+
+/// What a copy brings, and what is printed for this client alone, comes whole, and the node keeps
+/// none of it.
+#[test]
+fn what_is_copied_and_what_is_printed_without_a_log_is_not_kept() {
+    let Some(node) = node() else { return };
+    node.aurae(&["cell", "run", "box"]).ok();
+    let numbers = |last: u32| -> String { (1..=last).map(|it| format!("{it}\n")).collect() };
+    let exec = ["exec", "--no-log", "box"];
+    let seq = node.aurae(&[&exec[..], &["seq", "1000000"]].concat()).ok();
+    assert!(seq == numbers(1_000_000), "{} bytes", seq.len());
+    let words = ["sh", "-c", "echo out; echo err >&2; exit 7"];
+    let both = node.aurae(&[&exec[..], &words].concat());
+    assert_eq!((both.out.as_str(), both.err.as_str()), ("out\n", "err\n"));
+    both.fails(7);
+
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(at("numbers"), numbers(3_000_000)).unwrap();
+    node.aurae(&["cp", &at("numbers"), "box:/tmp/numbers"]).ok();
+    node.aurae(&["cp", "box:/tmp/numbers", &at("back")]).ok();
+    let back = std::fs::read(at("back")).unwrap();
+    assert!(
+        back == numbers(3_000_000).as_bytes(),
+        "{} bytes",
+        back.len()
+    );
+    let state = node.path("state");
+    assert!(!is_on_disk(&state, b"\n999998\n"));
+    // With its log it is.
+    let logged = node.aurae(&["run", "--name", "l", "--", "seq", "999000", "1000000"]);
+    logged.ok();
+    assert!(is_on_disk(&state, b"\n999998\n"));
+
+    let kept = [
+        "exec", "--keep", "--name", "once", "--no-log", "box", "true",
+    ];
+    node.aurae(&kept).ok();
+    let refused = node.aurae(&["attach", "box/once"]).fails(125);
+    assert!(refused.contains("no log has it"), "{refused}");
+    let typed = node
+        .aurae(&["exec", "-t", "--no-log", "box", "true"])
+        .fails(2);
+    assert!(typed.contains("--no-log"), "{typed}");
+    node.aurae(&["rm", "-rf", "box"]).ok();
 }
 
 #[test]

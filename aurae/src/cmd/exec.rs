@@ -17,6 +17,7 @@ Examples:
   aurae exec -it web sh
   aurae exec web curl -s http://localhost/
   aurae exec -u www-data -w /srv web ls -l
+  aurae exec --no-log web/db pg_dump app > app.sql
   aurae exec --keep --name backup -d web/db pg_dump app
 
 The options of exec come before the cell, and what follows the cell is the program's. The name of an

@@ -5,8 +5,8 @@
 use std::io::IsTerminal;
 
 use api::runtime::v0::{
-    ErrorReason, ExecutableSpec, Exit, ObjectRef, RemoveRequest, RunExecutableRequest, WaitRequest,
-    exit,
+    ErrorReason, ExecutableSpec, Exit, ObjectRef, RemoveRequest, RunExecutableRequest,
+    StandardStream, Streams, WaitRequest, exit, standard_stream,
 };
 
 use super::started::{detached, hinted};
@@ -31,6 +31,10 @@ pub(crate) struct AttachmentFlags {
     /// Remove the record and the logs when it has ended
     #[arg(long)]
     pub(crate) rm: bool,
+    /// Its output comes here alone, as fast as it is read, and is in no log of the node's. It is
+    /// cut off with the connection
+    #[arg(long, conflicts_with_all = ["tty", "detach"])]
+    pub(crate) no_log: bool,
     /// The keys that leave a terminal session
     #[arg(long, value_name = "KEYS", default_value = "ctrl-p,ctrl-q", value_parser = parse_keys)]
     pub(crate) detach_keys: DetachKeys,
@@ -52,6 +56,9 @@ impl AttachmentFlags {
     pub(crate) fn fill(&self, spec: &mut ExecutableSpec) {
         spec.stdin = self.interactive;
         spec.auto_remove = self.rm;
+        if self.no_log {
+            spec.streams = Some(to_us());
+        }
         if self.tty {
             spec.terminal = Some(attach::terminal_size().unwrap_or_default());
             if let Ok(term) = std::env::var("TERM") {
@@ -69,6 +76,21 @@ impl AttachmentFlags {
             keys: self.detach_keys.clone(),
             only_new: false,
         }
+    }
+}
+
+/// Both streams of output lead to who attaches first.
+pub(super) fn to_us() -> Streams {
+    let attached = || {
+        Some(StandardStream {
+            kind: standard_stream::Kind::Attached.into(),
+            path: String::new(),
+        })
+    };
+    Streams {
+        stdin: None,
+        stdout: attached(),
+        stderr: attached(),
     }
 }
 
@@ -115,7 +137,9 @@ pub(crate) async fn launch(
             Ok(status)
         }
         Outcome::Left(status) => {
-            say_that_it_runs_on(&reference.path);
+            if !flags.no_log {
+                say_that_it_runs_on(&reference.path);
+            }
             Ok(status)
         }
     }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `Runtime.Attach` on the wire: output comes from the log, so that every attacher sees all of it
-//! and a slow one delays no other; input comes from the one attacher that holds it.
+//! and a slow one delays no other; input comes from the one attacher that holds it. Output that
+//! leads to its attacher comes from the program itself, as fast as the client takes it.
 //!
 //! ```text
-//! start ──► output, gap … (the log) ──► the log's end ──► exit, always the last message
+//! start ──► output, gap … (the log) ──► its end ──► exit, always the last message
 //!   └─────► stdin, eof, resize ──► the executable         (the client's half-close is no eof)
 //! ```
 
@@ -23,7 +24,7 @@ use model::observe::LogMessage;
 use model::request::AttachFrom;
 use model::status::Object;
 use observe::{LogKey, LogReader, Logs, ReadOptions};
-use runtime::{End, Input, Kept, Runtime};
+use runtime::{Direct, End, Input, Kept, Runtime};
 use tenants::Share;
 use tonic::{Response, Status, Streaming};
 
@@ -65,13 +66,16 @@ impl Attaching {
             .attach(permit, &start)
             .await
             .map_err(to_status)?;
-        let reader = self
-            .reader(&attachment.object, start.from)
-            .await
-            .map_err(to_status)?;
+        let source = match attachment.output {
+            Some(direct) => Source::Program(direct),
+            None => {
+                let reader = self.reader(&attachment.object, start.from).await;
+                Source::Log(reader.map_err(to_status)?)
+            }
+        };
         let input = Beside::start(&self.share, feed(asked, attachment.input));
         let output = Output {
-            reader,
+            source,
             end: attachment.end,
             _kept: attachment.kept,
             _input: input,
@@ -139,9 +143,49 @@ fn resize(input: &Input, size: wire::Terminal) -> Result<(), Error> {
     input.resize(size)
 }
 
+/// Where output comes from.
+enum Source {
+    Log(LogReader),
+    Program(Direct),
+}
+
+impl Source {
+    /// The next of it; none at its end.
+    async fn next(&mut self, end: &mut End) -> Result<Option<Answer>, Error> {
+        Ok(match self {
+            Self::Log(reader) => reader
+                .next()
+                .await?
+                .and_then(|(message, _)| logged(message)),
+            Self::Program(direct) => direct.next(end).await?.map(|piece| {
+                Answer::Output(wire::AttachOutput {
+                    stream: to_stream(piece.stream).into(),
+                    data: piece.data,
+                    offset: piece.offset,
+                })
+            }),
+        })
+    }
+}
+
+fn logged(message: LogMessage) -> Option<Answer> {
+    match message {
+        LogMessage::Data(data) => Some(Answer::Output(wire::AttachOutput {
+            stream: to_stream(data.stream).into(),
+            data: data.data,
+            offset: data.offset,
+        })),
+        LogMessage::Gap(gap) => Some(Answer::Gap(wire::AttachGap {
+            bytes: gap.bytes,
+            reason: gap.reason.as_str().to_owned(),
+        })),
+        LogMessage::End => None,
+    }
+}
+
 /// The answers of one attachment.
 struct Output {
-    reader: LogReader,
+    source: Source,
     end: End,
     _kept: Option<Kept>,
     _input: Beside,
@@ -163,21 +207,11 @@ impl Output {
         if self.over {
             return Ok(None);
         }
-        Ok(Some(match self.reader.next().await? {
-            Some((LogMessage::Data(data), _)) => Answer::Output(wire::AttachOutput {
-                stream: to_stream(data.stream).into(),
-                data: data.data,
-                offset: data.offset,
-            }),
-            Some((LogMessage::Gap(gap), _)) => Answer::Gap(wire::AttachGap {
-                bytes: gap.bytes,
-                reason: gap.reason.as_str().to_owned(),
-            }),
-            Some((LogMessage::End, _)) | None => {
-                self.over = true;
-                Answer::Exit(self.exit().await?)
-            }
-        }))
+        if let Some(answer) = self.source.next(&mut self.end).await? {
+            return Ok(Some(answer));
+        }
+        self.over = true;
+        Ok(Some(Answer::Exit(self.exit().await?)))
     }
 
     async fn exit(&mut self) -> Result<wire::Exit, Error> {

@@ -18,6 +18,7 @@ mod containers;
 mod containers_own;
 mod crontabs;
 mod cycles;
+mod direct;
 mod effects;
 mod escapes;
 mod fair;

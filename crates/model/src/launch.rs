@@ -161,13 +161,15 @@ pub enum Stream {
     Inherit,
     /// The descriptor of that name, which came with the request. From subsystems of the node alone.
     Descriptor(String),
+    /// Output: who attaches first, as fast as they read it. The log has none of it.
+    Attached,
 }
 
 impl Stream {
     /// The path or name that it has.
     pub fn target(&self) -> &str {
         match self {
-            Stream::Log | Stream::Null | Stream::Inherit => "",
+            Stream::Log | Stream::Null | Stream::Inherit | Stream::Attached => "",
             Stream::File(target)
             | Stream::Append(target)
             | Stream::Truncate(target)
@@ -178,7 +180,7 @@ impl Stream {
 
     fn check(&self) -> Result<()> {
         match self {
-            Stream::Log | Stream::Null | Stream::Inherit => Ok(()),
+            Stream::Log | Stream::Null | Stream::Inherit | Stream::Attached => Ok(()),
             Stream::Descriptor(name) => check_descriptor_name("path", name),
             path => check_absolute_path("path", path.target()),
         }
@@ -205,12 +207,18 @@ impl Streams {
             stream.check().within(field)?;
         }
         match self.stdin {
-            Stream::Append(_) | Stream::Truncate(_) | Stream::Inherit => {
-                let problem = "can't be APPEND, TRUNCATE or INHERIT: nothing is written to it";
+            Stream::Append(_) | Stream::Truncate(_) | Stream::Inherit | Stream::Attached => {
+                let problem =
+                    "can't be APPEND, TRUNCATE, INHERIT or ATTACHED: nothing is written to it";
                 Err(Error::invalid("stdin.kind", problem))
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether an attacher gets output, and no log has it.
+    pub fn lead_to_attacher(&self) -> bool {
+        [&self.stdout, &self.stderr].contains(&&Stream::Attached)
     }
 
     pub(crate) fn weight(&self) -> usize {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Being attached to an executable: who it is, how it will have ended, and its standard input,
-//! which one attacher has at a time. Its output is not here: attachers read the log, as everybody
-//! does.
+//! which one attacher has at a time. Its output is in the log, which attachers read as everybody
+//! does; or it leads to the one that takes it here (`direct`).
 //!
 //! The input is the descriptor itself. Its owner (`cell::owner`) keeps one reference; a second one
 //! is the attached client, and a third is refused. So an attacher that is dropped, however it went,
@@ -14,8 +14,8 @@ use kernel::tty;
 use model::error::{Error, Reason};
 use model::executable::Terminal;
 use model::name::Uid;
-use model::request::AttachStart;
-use model::status::Object;
+use model::request::{AttachFrom, AttachStart};
+use model::status::{ExecutableStatus, Object};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -26,6 +26,7 @@ use super::Runtime;
 use super::api::has_ended;
 use super::attached::Counted;
 use super::cell::{CellHandle, Request};
+use super::direct::Direct;
 use identity::permit::Permit;
 
 /// What a terminal takes for the end of its input (`VEOF`, control-D).
@@ -39,6 +40,8 @@ pub struct Attachment {
     pub end: End,
     /// Where it was asked for.
     pub input: Option<Input>,
+    /// Where its output leads to its attacher and not to the log.
+    pub output: Option<Direct>,
     /// Of an executable that removes itself: keeps its record and its log until it is dropped.
     pub kept: Option<Kept>,
 }
@@ -164,7 +167,8 @@ impl Runtime {
             );
             return Err(Error::new(Reason::WrongState, message));
         };
-        if start.stdin {
+        let is_direct = executable.effective.streams.lead_to_attacher();
+        if start.stdin || is_direct {
             self.check_place(&permit, &executable.meta.tenant, &executable.meta.path)?;
         }
         let uid = executable.meta.uid;
@@ -187,6 +191,9 @@ impl Runtime {
                 Err(error) => return Err(error),
             },
         };
+        // Last: what fails before leaves it to who comes next.
+        let output = is_direct.then(|| self.take_output(executable, start.from));
+        let output = output.transpose()?;
         let kept = executable.effective.auto_remove.then(|| Kept {
             _counted: self.shared.attachments.count(uid),
         });
@@ -203,8 +210,27 @@ impl Runtime {
             object,
             end,
             input,
+            output,
             kept,
         })
+    }
+
+    fn take_output(&self, of: &ExecutableStatus, from: AttachFrom) -> Result<Direct, Error> {
+        let path = of.meta.path.to_string();
+        if matches!(from, AttachFrom::Offset(offset) if offset > 0) {
+            let problem = "of output that no log has is its beginning, 0";
+            return Err(Error::invalid("start.from_offset", problem));
+        }
+        let Some(ends) = self.shared.offered.take(of.meta.uid) else {
+            let message = format!(
+                "the output of {path} was the first attacher's, or none came in time, and no log \
+                 has it"
+            );
+            return Err(Error::new(Reason::WrongState, message)
+                .about("executable", path)
+                .hint("run it anew"));
+        };
+        Direct::new(ends)
     }
 
     async fn take_input(&self, object: &Object) -> Result<(Arc<OwnedFd>, CellHandle), Error> {

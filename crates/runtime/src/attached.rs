@@ -12,7 +12,7 @@ use model::name::Uid;
 use tokio::sync::watch;
 
 /// How long after the end the attachment that was announced may come.
-const ATTACH_WITHIN: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
+pub(crate) const ATTACH_WITHIN: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
 
 /// The attachments of one executable.
 #[derive(Clone, Copy, Debug, Default)]

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use model::cell;
 use model::error::Error;
 use model::executable;
+use model::launch::Streams;
 use model::name::{Tenant, Uid};
 use model::request::{Filter, ListQuery, Scope};
 use model::selector::Selector;
@@ -53,9 +54,15 @@ pub(crate) fn summary(object: &Object) -> Option<Object> {
                 ..executable::Draft::default()
             };
             executable.spec = program.try_into().ok()?;
-            // The next daemon has to know what should be gone already.
+            // The next daemon has to know what should be gone already, an attacher that no log has
+            // the output.
+            let effective = std::mem::take(&mut executable.effective);
             executable.effective = executable::Draft {
-                auto_remove: executable.effective.auto_remove,
+                auto_remove: effective.auto_remove,
+                streams: match effective.streams.lead_to_attacher() {
+                    true => effective.streams,
+                    false => Streams::default(),
+                },
                 ..executable::Draft::default()
             };
         }

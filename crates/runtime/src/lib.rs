@@ -29,6 +29,7 @@ pub(crate) mod cell;
 mod create;
 mod devices;
 mod dial;
+mod direct;
 mod effects;
 mod extras;
 pub(crate) mod finished;
@@ -65,6 +66,7 @@ use model::status::Object;
 use model::time::Timestamp;
 
 pub use attach::{Attachment, End, Input, Kept};
+pub use direct::{Direct, Piece};
 pub use effects::Standing;
 pub use extras::{Descriptor, Extras, MAX_DESCRIPTORS, Terminal};
 pub use index::list::Page;
@@ -132,6 +134,8 @@ pub(crate) struct Shared {
     pub(crate) told: tenant::Told,
     /// Of executables that remove themselves.
     pub(crate) attachments: Arc<Attachments>,
+    /// Output that waits for who attaches to it.
+    pub(crate) offered: Arc<direct::Offered>,
     pub(crate) seccomp: seccomp::Filters,
     /// The images of living cells.
     pub(crate) images: images::Held,

@@ -8,9 +8,10 @@ mod streams;
 use std::path::{Path, PathBuf};
 
 use api::runtime::v0::{
-    Executable, ExecutableSpec, Exit, LogPolicy, ObjectRef, RunExecutableRequest, WaitFor, exit,
+    Executable, ExecutableSpec, Exit, ObjectRef, RunExecutableRequest, WaitFor, exit,
 };
 
+use super::launch::to_us;
 use super::names::invent_name;
 use crate::failure::Failure;
 use crate::output::Progress;
@@ -26,9 +27,6 @@ Examples:
 
 One of the two names a path in a cell: CELL:/PATH. The cell must have the program tar. What is
 copied belongs to the user that copies.";
-
-/// Output of a copy may be this long: more than the log of an ordinary program.
-const MOST: u64 = 1 << 40;
 
 /// `aurae cp`.
 #[derive(Clone, Debug, clap::Args)]
@@ -169,10 +167,6 @@ fn request(session: &Session, args: &CpArgs, cell: &str, argv: &[&str]) -> RunEx
                 user: user.to_owned(),
                 group: group.to_owned(),
                 auto_remove: true,
-                logs: Some(LogPolicy {
-                    max_bytes: Some(MOST),
-                    max_age: None,
-                }),
                 ..Default::default()
             }),
             ..Default::default()
@@ -192,6 +186,8 @@ async fn start(
     request.attach_follows = true;
     if let Some(spec) = request.executable.as_mut().and_then(|it| it.spec.as_mut()) {
         spec.stdin = stdin;
+        // The archive comes from tar to us, as fast as we take it, and is in no log of the node's.
+        spec.streams = Some(to_us());
     }
     let request = session.node.unary(request);
     let started = session.node.runtime().run_executable(request).await?;

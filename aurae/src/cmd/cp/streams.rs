@@ -128,14 +128,10 @@ async fn follow(
                     let _ = output.send(piece.data).await;
                 }
             }
+            // Nothing is dropped on the way from a program to its attacher.
             Some(answer::Message::Gap(gap)) => {
-                return Err(Failure::new(format!(
-                    "{} bytes of the copy were dropped by the node ({})",
-                    gap.bytes, gap.reason
-                ))
-                .with_hint(
-                    "copy less at a time, or let the node keep more: `logs` in its configuration",
-                ));
+                let words = format!("{} bytes of the copy are missing", gap.bytes);
+                return Err(Failure::new(words));
             }
             Some(answer::Message::Exit(exit)) => {
                 let errors = String::from_utf8_lossy(&errors).into_owned();

@@ -81,6 +81,7 @@ fn stream(message: wire::StandardStream) -> Result<Stream> {
         Kind::Truncate => Stream::Truncate(path.clone()),
         Kind::Tty => Stream::Tty(path.clone()),
         Kind::Inherit => Stream::Inherit,
+        Kind::Attached => Stream::Attached,
         Kind::Descriptor => Stream::Descriptor(path.clone()),
     };
     match stream.target() == path {
@@ -108,6 +109,7 @@ fn to_stream(stream: &Stream) -> wire::StandardStream {
         Stream::Truncate(_) => Kind::Truncate,
         Stream::Tty(_) => Kind::Tty,
         Stream::Inherit => Kind::Inherit,
+        Stream::Attached => Kind::Attached,
         Stream::Descriptor(_) => Kind::Descriptor,
     };
     wire::StandardStream {

@@ -38,11 +38,17 @@ pub fn run_executable(own: &Tenant, message: wire::RunExecutableRequest) -> Resu
         )));
     }
     let spec = required("spec", inner.spec).and_then(|spec| executable::spec(spec).within("spec"));
+    let spec = spec.within("executable")?;
+    if spec.streams.lead_to_attacher() && !message.attach_follows {
+        let problem = "must be set where a stream is ATTACHED: nothing else reads it";
+        return Err(Error::invalid("attach_follows", problem)
+            .hint("set it, and attach; or let the stream lead to the log, or to a file"));
+    }
     Ok(RunExecutable {
         tenant: target.tenant,
         path: target.path,
         labels: labels(inner.labels).within("executable")?,
-        spec: spec.within("executable")?,
+        spec,
         request_id: maybe_parse("request_id", &message.request_id)?,
         wait_for: wait_for(message.wait_for)?,
         own_cell: message

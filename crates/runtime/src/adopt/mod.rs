@@ -102,6 +102,7 @@ impl Runtime {
             tenants,
             told: Told::default(),
             attachments: Default::default(),
+            offered: Default::default(),
             seccomp,
             images: Default::default(),
             networks,

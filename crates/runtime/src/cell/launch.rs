@@ -11,6 +11,7 @@ use model::launch::Personality;
 use model::name::Uid;
 
 use super::streams;
+use crate::direct::Ends;
 use crate::extras::Extras;
 use crate::lsm;
 use crate::ports::LogSource;
@@ -26,6 +27,8 @@ pub(crate) struct Prepared {
     pub(crate) source: Option<LogSource>,
     /// The write end of standard input.
     pub(crate) input: Option<OwnedFd>,
+    /// What an attacher reads.
+    pub(crate) direct: Ends,
 }
 
 struct Streams {
@@ -48,7 +51,7 @@ pub(crate) fn prepare(
         Some(size) => terminal(size.rows, size.columns),
         None => pipes(effective.stdin)?,
     };
-    let opens = streams::lead(&effective.streams, &extras, &mut streams.fds)?;
+    let led = streams::lead(&effective.streams, &extras, &mut streams.fds)?;
     let names = extras.descriptors.iter().map(|it| it.name.clone());
     let names: Vec<String> = names.collect();
     let scheduling = &effective.scheduling;
@@ -86,7 +89,7 @@ pub(crate) fn prepare(
         record,
         program: effective.program.clone().map(String::into_bytes),
         cwd_optional: effective.cwd_optional,
-        opens,
+        opens: led.opens,
         names,
         nonblocking: extras.nonblocking,
         pid_env: extras.pid_env,
@@ -110,6 +113,7 @@ pub(crate) fn prepare(
         fds,
         source,
         input,
+        direct: led.direct,
     })
 }
 
@@ -196,7 +200,7 @@ fn pipes(keep_stdin: bool) -> Result<Streams, Error> {
 /// Lets a program open `/dev/stdout` and its like, as servers do for their logs: the pipe is the
 /// node's, which to the program is another user. No other process reaches it: the way is through
 /// `/proc/PID/fd`, which is the program's own.
-fn reopenable(pipe: impl std::os::fd::AsFd, mode: u32) -> std::io::Result<()> {
+pub(super) fn reopenable(pipe: impl std::os::fd::AsFd, mode: u32) -> std::io::Result<()> {
     Ok(rustix::fs::fchmod(
         pipe,
         rustix::fs::Mode::from_raw_mode(mode),

@@ -150,6 +150,7 @@ impl Executables {
             leaf::kill(&executable.leaf);
         }
         leaf::remove(&cell.group, &executable.leaf_name());
+        cell.shared.offered.forget(uid);
         drop(reservation);
         let _ = reply.send(Err(error));
     }
@@ -186,6 +187,7 @@ impl Starting {
             cell.beside(executable.attach_logs(source, cell));
         }
         let shared = &cell.shared;
+        shared.offered.began(executable.uid());
         if let Some(idempotency_key) = &executable.record.idempotency_key {
             shared
                 .index
@@ -271,6 +273,12 @@ fn prepare(
         .and_then(|()| restrict_devices(&leaf, devices))
         .and_then(|()| restrict_networks(&leaf, networks))
         .and_then(|()| launch::prepare(uid, &effective, pids, bytes, seccomp, extras));
+    let prepared = prepared.and_then(|mut prepared| {
+        let direct = std::mem::take(&mut prepared.direct);
+        let offered = &cell.shared.offered;
+        offered.offer(&cell.key.tenant, uid, direct)?;
+        Ok(prepared)
+    });
     match prepared {
         Ok(mut prepared) => {
             let mut executable = Executable::new(record, effective, Arc::new(leaf));

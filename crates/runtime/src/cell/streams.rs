@@ -10,19 +10,29 @@ use init::protocol::{Keyring as WireKeyring, Open, OpenHow};
 use model::error::{Error, Reason};
 use model::launch::{CpuPolicy, IoClass, Keyring, Scheduling, Stream, Streams};
 
+use super::launch;
+use crate::direct::Ends;
 use crate::extras::{Extras, Terminal};
 
 /// The level for disks where a class is given without one.
 const USUAL_LEVEL: u8 = 4;
 
+/// Where streams lead that no pipe of the log's takes.
+#[derive(Default)]
+pub(super) struct Led {
+    /// What the program's own process opens.
+    pub(super) opens: Vec<Open>,
+    /// The ends that an attacher reads.
+    pub(super) direct: Ends,
+}
+
 /// Changes what comes in the place of the three streams, the first of `fds`; and says what is to be
 /// opened. None of it beside a terminal.
-pub(super) fn lead(
-    streams: &Streams,
-    extras: &Extras,
-    fds: &mut [OwnedFd],
-) -> Result<Vec<Open>, Error> {
-    let mut opens = Vec::new();
+pub(super) fn lead(streams: &Streams, extras: &Extras, fds: &mut [OwnedFd]) -> Result<Led, Error> {
+    let Led {
+        mut opens,
+        mut direct,
+    } = Led::default();
     let all = [&streams.stdin, &streams.stdout, &streams.stderr];
     for ((number, stream), place) in (0_u8..).zip(all).zip(fds.iter_mut()) {
         let opened = |how, path: &str| Open {
@@ -39,9 +49,26 @@ pub(super) fn lead(
             Stream::Truncate(path) => opens.push(opened(OpenHow::Truncate, path)),
             Stream::Tty(path) => opens.push(opened(terminal(extras), path)),
             Stream::Inherit => opens.push(opened(OpenHow::Same, "")),
+            Stream::Attached => {
+                let (read, write) = pipe()?;
+                *place = write;
+                match number {
+                    1 => direct.stdout = Some(read),
+                    _ => direct.stderr = Some(read),
+                }
+            }
         }
     }
-    Ok(opens)
+    Ok(Led { opens, direct })
+}
+
+/// One that the program may open again by `/dev/stdout`, and that the daemon reads without being
+/// held up.
+fn pipe() -> Result<(OwnedFd, OwnedFd), Error> {
+    let (read, write) = std::io::pipe().map_err(no_descriptor)?;
+    launch::reopenable(&write, 0o622).map_err(no_descriptor)?;
+    rustix::io::ioctl_fionbio(&read, true).map_err(|e| no_descriptor(e.into()))?;
+    Ok((read.into(), write.into()))
 }
 
 fn terminal(extras: &Extras) -> OpenHow {
@@ -136,7 +163,7 @@ mod tests {
             ..Default::default()
         };
         let mut fds = [null().unwrap(), null().unwrap(), null().unwrap()];
-        let opens = lead(&streams, &extras, &mut fds).unwrap();
+        let opens = lead(&streams, &extras, &mut fds).unwrap().opens;
         let shown: Vec<_> = opens.iter().map(|open| (open.stream, open.how)).collect();
         assert_eq!(shown, [(1, OpenHow::Append), (2, OpenHow::Same)]);
         let kind = rustix::fs::fstat(&fds[0]).unwrap().st_mode;
