@@ -2,10 +2,10 @@
 //! Output that leads to an attacher and to no log (`Stream::Attached`): the read ends of its pipes,
 //! from the making of the pipes until the attacher takes them, which is once.
 //!
-//! Nothing of it is kept: who reads slowly holds the program up, as at any pipe. Where nobody comes
-//! in time, the attacher goes away or the daemon ends, the ends are closed, and the program learns
-//! by SIGPIPE; so they are neither in the executable's record nor with its cell-init. `cell::start`
-//! offers, `attach` takes, and hands what it took to the API.
+//! Nothing of it is kept: who reads slowly holds the program up, as at any pipe. Where no attacher
+//! comes in time, the attacher goes away or the daemon ends, the ends are closed, and the program
+//! learns by SIGPIPE; so they are neither in the executable's record nor with its cell-init.
+//! `cell::start` offers, `attach` takes, and hands what it took to the API.
 
 use std::collections::HashMap;
 use std::future::pending;
