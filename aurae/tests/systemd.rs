@@ -538,3 +538,18 @@ fn the_log_of_a_unit_is_longer_than_the_records_of_its_runs() {
     let first = first["_AURAE_PATH"].as_str().unwrap();
     assert!(has(&last) && !has(first), "{first} {last}\n{records}");
 }
+
+/// `systemctl … | grep -q`, under `pipefail`: who reads no further has seen what they wanted.
+#[test]
+fn a_reader_that_leaves_breaks_no_listing() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    for words in ["systemctl list-units --all", "systemctl show basic.target"] {
+        let words: Vec<&str> = words.split_whitespace().collect();
+        let mut listing = machine.command(&words);
+        let mut listing = listing.stdout(Stdio::piped()).spawn().unwrap();
+        drop(listing.stdout.take());
+        assert_eq!(listing.wait().unwrap().code(), Some(0), "{words:?}");
+    }
+}

@@ -2,6 +2,7 @@
 //! Output: tables for people, canonical proto JSON and YAML for programs. Nothing here calls the
 //! node.
 
+mod held;
 mod message;
 mod objects;
 mod progress;
@@ -10,6 +11,7 @@ mod table;
 
 use std::io::{self, Write};
 
+pub(crate) use held::{hold, release};
 pub(crate) use message::{Named, to_json, to_value, to_yaml};
 pub(crate) use objects::{command_line, exit_words, meta, path, reference, state_cell, tree};
 pub(crate) use progress::{Progress, Steps, Told, clear};
@@ -51,10 +53,21 @@ impl Format {
 
 /// Prints text as it is.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    if held::keep(text.as_bytes())? {
+        return Ok(());
+    }
     clear();
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     Ok(out.flush()?)
+}
+
+/// Prints bytes of which many pieces come: a flush is the caller's.
+pub(crate) fn print_piece(bytes: &[u8]) -> io::Result<()> {
+    match held::keep(bytes)? {
+        true => Ok(()),
+        false => io::stdout().lock().write_all(bytes),
+    }
 }
 
 /// Prints a line to standard output.

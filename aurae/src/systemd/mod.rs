@@ -24,7 +24,7 @@ use std::path::Path;
 use clap::error::ErrorKind;
 
 use crate::failure::{FAILED, Failure};
-use crate::output::{note, print_line};
+use crate::output::{hold, note, print_line, release};
 use crate::threads;
 
 /// A name by which the binary may be executed.
@@ -78,7 +78,7 @@ pub(crate) fn called_as(word: &OsStr) -> Option<Name> {
 /// Runs the command; gives its exit status.
 pub(crate) fn main(name: Name, words: Vec<OsString>) -> u8 {
     let done = match apart::is_ours(name) {
-        true => run(name, &words),
+        true => ours(name, &words),
         false => apart::original(name, &words),
     };
     match done {
@@ -95,6 +95,16 @@ pub(crate) fn main(name: Name, words: Vec<OsString>) -> u8 {
             failure.status
         }
     }
+}
+
+fn ours(name: Name, words: &[OsString]) -> Result<u8, Failure> {
+    // The others follow what comes, or say one line.
+    if name == Name::Systemctl {
+        hold();
+    }
+    let done = run(name, words);
+    release();
+    done
 }
 
 fn run(name: Name, words: &[OsString]) -> Result<u8, Failure> {

@@ -20,7 +20,7 @@ use futures_util::StreamExt;
 use super::node::Node;
 use super::{parse, time};
 use crate::failure::{FAILED, Failure};
-use crate::output::print_line;
+use crate::output::{print_line, print_piece};
 use crate::quantity::show_bytes;
 use args::Options;
 use entry::Entry;
@@ -168,7 +168,7 @@ struct Reading<'a> {
 impl<'a> Reading<'a> {
     fn print(&mut self, entry: &Entry) -> Result<(), Failure> {
         let text = self.printing.show(entry);
-        Ok(std::io::stdout().lock().write_all(&text)?)
+        Ok(print_piece(&text)?)
     }
 
     async fn merged(&self, tail: Option<usize>) -> Result<Merged<'a>, Failure> {
