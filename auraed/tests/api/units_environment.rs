@@ -207,6 +207,23 @@ async fn systemds_clients_set_variables_properties_and_marks() {
             .unwrap()
             .contains("IPAccounting=yes")
     );
+    // What systemctl sends as numbers: addresses, and a bit for each processor.
+    machine.service("idle.service", "ExecStart=/bin/true");
+    let words = "set-property --runtime idle IPAddressAllow=10.0.0.0/8 IPAddressDeny=any \
+                 AllowedCPUs=0-2";
+    bus.systemctl(words).unwrap();
+    for (name, lines) in [
+        ("IPAddressAllow", "IPAddressAllow=10.0.0.0/8\n"),
+        (
+            "IPAddressDeny",
+            "IPAddressDeny=0.0.0.0/0\nIPAddressDeny=::/0\n",
+        ),
+        ("AllowedCPUs", "AllowedCPUs=0 1 2\n"),
+    ] {
+        let file = machine.at(&format!("run.control/idle.service.d/50-{name}.conf"));
+        let said = std::fs::read_to_string(file).unwrap();
+        assert!(said.ends_with(lines), "{name}: {said}");
+    }
     let unknown = ["SetUnitProperties", "sba(sv)", "web.service", "true", "1"];
     let unknown = bus.call(&[&unknown[..], &["Type", "s", "a\nb"]].concat());
     assert!(unknown.unwrap_err().contains("one line"));

@@ -3,6 +3,7 @@
 //! too, what is wished, and it is read and judged as every other. Pure.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use units::name::UnitType;
 use zbus::{OwnedVariant, Variant};
@@ -150,6 +151,9 @@ fn setting(name: &str, value: &Variant<'_>) -> Result<(String, Vec<String>), Fai
     if let (Some(stem), Variant::U32(share)) = (name.strip_suffix("Scale"), value) {
         return Ok((stem.to_owned(), vec![percent(*share)]));
     }
+    if let (true, Variant::Array(mask)) = (SETS.contains(&name), value) {
+        return one(numbers(name, mask.inner())?);
+    }
     match value {
         Variant::Bool(yes) => one(if *yes { "yes" } else { "no" }.to_owned()),
         Variant::Str(text) => one(escaped(text.as_str())),
@@ -174,8 +178,62 @@ fn line(name: &str, value: &Variant<'_>) -> Result<String, Failure> {
             let words = parts.fields().iter().map(|it| word(name, it));
             Ok(words.collect::<Result<Vec<_>, _>>()?.join(" "))
         }
+        Variant::Structure(parts) if NETWORKS.contains(&name) => network(name, parts.fields()),
         _ => Err(invalid(name, "has a type that has no directive here")),
     }
+}
+
+/// Sets of processors and of memory nodes, a bit each.
+const SETS: [&str; 6] = [
+    "AllowedCPUs",
+    "StartupAllowedCPUs",
+    "AllowedMemoryNodes",
+    "StartupAllowedMemoryNodes",
+    "CPUAffinity",
+    "NUMAMask",
+];
+
+/// The numbers of a set, in words.
+fn numbers(name: &str, mask: &[Variant<'_>]) -> Result<String, Failure> {
+    let mut all = Vec::new();
+    for (at, byte) in mask.iter().enumerate() {
+        let Variant::U8(byte) = byte else {
+            return Err(invalid(name, "is no set of numbers"));
+        };
+        let bits = (0..8).filter(|bit| byte & (1 << bit) != 0);
+        all.extend(bits.map(|bit| (at * 8 + bit).to_string()));
+    }
+    Ok(all.join(" "))
+}
+
+/// Lists of networks: a family, an address and the length of its prefix.
+const NETWORKS: [&str; 2] = ["IPAddressAllow", "IPAddressDeny"];
+/// The families, as `socket(2)` numbers them on Linux.
+const INET: i32 = 2;
+const INET6: i32 = 10;
+
+fn network(name: &str, parts: &[Variant<'_>]) -> Result<String, Failure> {
+    let wrong = || invalid(name, "is no network");
+    let [
+        Variant::I32(family),
+        Variant::Array(address),
+        Variant::U32(prefix),
+    ] = parts
+    else {
+        return Err(wrong());
+    };
+    let byte = |it: &Variant<'_>| match it {
+        Variant::U8(byte) => Some(*byte),
+        _ => None,
+    };
+    let bytes: Option<Vec<u8>> = address.inner().iter().map(byte).collect();
+    let bytes = bytes.ok_or_else(wrong)?;
+    let address: IpAddr = match *family {
+        INET => <[u8; 4]>::try_from(bytes).map_err(|_| wrong())?.into(),
+        INET6 => <[u8; 16]>::try_from(bytes).map_err(|_| wrong())?.into(),
+        _ => return Err(wrong()),
+    };
+    Ok(format!("{address}/{prefix}"))
 }
 
 /// Lists of devices, each with what may be done with it or how much.
@@ -454,6 +512,24 @@ mod tests {
                 "Markers=+needs-restart -needs-reload",
             ),
             (
+                "IPAddressAllow",
+                Variant::from(vec![
+                    (2_i32, vec![10_u8, 0, 0, 0], 8_u32),
+                    (10, vec![0; 16], 0),
+                ]),
+                "IPAddressAllow=10.0.0.0/8\nIPAddressAllow=::/0",
+            ),
+            (
+                "AllowedCPUs",
+                Variant::from(vec![0b1010_0001_u8, 1]),
+                "AllowedCPUs=0 5 7 8",
+            ),
+            (
+                "AllowedCPUs",
+                Variant::from(Vec::<u8>::new()),
+                "AllowedCPUs=",
+            ),
+            (
                 "DeviceAllow",
                 Variant::from(devices),
                 "DeviceAllow=/dev/null rw\nDeviceAllow=/dev/zero r",
@@ -470,5 +546,10 @@ mod tests {
         assert!(lines.contains("Description"), "{lines}");
         assert!(words(vec![("X", Variant::from(1.5))]).contains('X'));
         assert!(words(vec![("PIDs", Variant::from("x"))]).contains("PIDs"));
+        let short = vec![(2_i32, vec![10_u8, 0, 0], 8_u32)];
+        let short = words(vec![("IPAddressDeny", Variant::from(short))]);
+        assert!(short.contains("IPAddressDeny is no network"), "{short}");
+        let other = words(vec![("AllowedCPUs", Variant::from(vec!["0"]))]);
+        assert!(other.contains("AllowedCPUs"), "{other}");
     }
 }
