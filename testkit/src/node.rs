@@ -214,7 +214,10 @@ impl Node {
     /// gone.
     pub fn try_sh(&self, script: &str) -> Result<Finished> {
         let finished = self.start(script)?.finish_within(SCRIPT_LIMIT);
-        finished.with_context(|| format!("on the node: {script}\n{}", self.processes()))
+        finished.with_context(|| {
+            let (processes, said) = (self.processes(), self.said());
+            format!("on the node: {script}\n{processes}\n{said}")
+        })
     }
 
     fn processes(&self) -> String {

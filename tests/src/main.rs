@@ -20,6 +20,7 @@ mod language;
 mod logins;
 mod logs;
 mod package;
+mod pods;
 mod power;
 mod servers;
 mod story;
@@ -62,6 +63,7 @@ const CHAPTERS: &[&Chapter] = &[
     &systemd::CHAPTER,
     &daemon::CHAPTER,
     &guide::CHAPTER,
+    &pods::CHAPTER,
     &logs::CHAPTER,
     &callers::CHAPTER,
     &labels::CHAPTER,

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use api::convert::pod::{read_manifest, to_spec};
-use api::node::v0::GetRequest;
 use api::pod::v0 as wire;
 use api::runtime::v0 as runtime;
 use api::status::{Reason, from_status};
@@ -141,36 +140,6 @@ async fn files_tell_a_pod_of_itself_and_follow_its_labels() {
     assert_eq!(get(&mia, "web").await.containers[0].restarts, 0);
     remove(&mia, "web", true).await.unwrap();
     assert_clean(&node);
-    node.stop();
-}
-
-#[tokio::test]
-async fn files_tell_what_a_container_may_take_also_after_an_update() {
-    let Some(node) = TestNode::start() else {
-        return;
-    };
-    let administrator = node.administrator().await;
-    let facts = administrator.node.node().get(GetRequest {}).await.unwrap();
-    let mut controllers = facts.into_inner().controllers.into_iter();
-    if !controllers.any(|it| it == "memory") {
-        // Limits aren't to be had here.
-        return node.stop();
-    }
-    let mia = administrator.introduce(&node, "acme", "mia", None).await;
-    let with = |mib: u64| {
-        let mut spec = told();
-        spec.containers[0].resources = Some(wire::Needs {
-            memory_limit_bytes: Some(mib << 20),
-            ..Default::default()
-        });
-        spec
-    };
-    begin(&mia, with(64)).await;
-    let look = |mib: u64| format!("[ $(cat /mnt/memory) = {mib} ]");
-    assert_eq!(exec(&mia, "web/app", &look(64)).await, EXITED);
-    update(&mia, "front", with(48)).await.unwrap();
-    assert_eq!(exec(&mia, "web/app", &look(48)).await, EXITED);
-    remove(&mia, "web", true).await.unwrap();
     node.stop();
 }
 
