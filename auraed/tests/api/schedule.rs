@@ -20,7 +20,7 @@ use crate::caller::Person;
 use crate::node::TestNode;
 
 /// How long something may take that should happen soon.
-const SOON: Duration = Duration::from_secs(60);
+pub(crate) const SOON: Duration = Duration::from_secs(60);
 
 pub(crate) fn schedules(person: &Person) -> SchedulesClient<Channel> {
     SchedulesClient::new(person.node.channel())
