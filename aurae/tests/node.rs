@@ -16,12 +16,12 @@ mod programs;
 mod typist;
 
 use std::io::Write;
-use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
 use bed::{node, read_line};
 use rustix::process::Signal;
+use testkit::files_with;
 use typist::Typist;
 
 #[test]
@@ -81,18 +81,6 @@ fn input_goes_in_and_comes_out_whole() {
     );
 }
 
-/// Whether a file below that folder has these bytes.
-fn is_on_disk(folder: &Path, bytes: &[u8]) -> bool {
-    std::fs::read_dir(folder).unwrap().flatten().any(|entry| {
-        let path = entry.path();
-        match entry.file_type().unwrap().is_dir() {
-            true => is_on_disk(&path, bytes),
-            false => std::fs::read(&path)
-                .is_ok_and(|held| held.windows(bytes.len()).any(|window| window == bytes)),
-        }
-    })
-}
-
 /// What a copy brings, and what is printed for this client alone, comes whole, and the node keeps
 /// none of it.
 #[test]
@@ -120,11 +108,11 @@ fn what_is_copied_and_what_is_printed_without_a_log_is_not_kept() {
         back.len()
     );
     let state = node.path("state");
-    assert!(!is_on_disk(&state, b"\n999998\n"));
+    assert!(files_with(&state, b"\n999998\n").is_empty());
     // With its log it is.
     let logged = node.aurae(&["run", "--name", "l", "--", "seq", "999000", "1000000"]);
     logged.ok();
-    assert!(is_on_disk(&state, b"\n999998\n"));
+    assert!(!files_with(&state, b"\n999998\n").is_empty());
 
     let kept = [
         "exec", "--keep", "--name", "once", "--no-log", "box", "true",

@@ -9,7 +9,8 @@
 //!
 //! It knows nothing of Aurae's API and links none of its crates: it sees the node as a user does.
 //! Called by `xtask` and by the stories in `tests/`; [`skip`], [`needs_root`], [`until`],
-//! [`soon`], [`how_much`], [`program`], [`exec`] and [`stories`] are for the tests of any crate.
+//! [`soon`], [`how_much`], [`files_with`], [`program`], [`exec`] and [`stories`] are for the tests
+//! of any crate.
 
 pub mod accel;
 pub mod agent;
@@ -19,6 +20,7 @@ pub mod deb;
 pub mod disk;
 pub mod exec;
 pub mod faults;
+mod held;
 pub mod initramfs;
 pub mod kernel;
 pub mod machine;
@@ -33,6 +35,7 @@ pub mod tracer;
 mod until;
 pub mod watchdog;
 
+pub use held::files_with;
 pub use program::program;
 pub use skip::{needs_root, skip};
 pub use soak::how_much;

@@ -2,19 +2,18 @@
 //! Output that leads to its attacher: whole at any pace, in no log, and ended with who reads it.
 
 use std::fs;
-use std::path::Path;
 
 use api::runtime::v0 as wire;
 use api::runtime::v0::attach_response::Message as Answer;
 use api::runtime::v0::exit::How;
 use api::runtime::v0::standard_stream::Kind;
 use api::status::{Failure, Reason, from_status};
-use testkit::soon;
+use testkit::{files_with, soon};
 use tonic::{Status, Streaming};
 
 use crate::caller::Person;
 use crate::node::TestNode;
-use crate::requests::{program, shared_cell};
+use crate::requests::{program, shared_cell, spec};
 use crate::table::Whom::Owner;
 use crate::table::at;
 
@@ -38,8 +37,7 @@ fn attached() -> Option<wire::StandardStream> {
 fn run(path: &str, words: &[&str]) -> wire::RunExecutableRequest {
     let mut request = program(path, words);
     request.attach_follows = true;
-    let spec = request.executable.as_mut().unwrap().spec.as_mut().unwrap();
-    spec.streams = Some(wire::Streams {
+    spec(&mut request).streams = Some(wire::Streams {
         stdout: attached(),
         stderr: attached(),
         stdin: None,
@@ -99,18 +97,6 @@ fn how(status: &wire::ExecutableStatus) -> Option<How> {
     status.exit.as_ref().and_then(|exit| exit.how)
 }
 
-/// Whether a file below that folder has these bytes.
-fn is_on_disk(folder: &Path, bytes: &[u8]) -> bool {
-    fs::read_dir(folder).unwrap().flatten().any(|entry| {
-        let path = entry.path();
-        match entry.file_type().unwrap().is_dir() {
-            true => is_on_disk(&path, bytes),
-            false => fs::read(&path)
-                .is_ok_and(|held| held.windows(bytes.len()).any(|window| window == bytes)),
-        }
-    })
-}
-
 /// A node, a member of a tenant with a cell `web`, and an administrator.
 async fn node() -> Option<(TestNode, Person, Person)> {
     let node = TestNode::start()?;
@@ -165,12 +151,40 @@ async fn it_is_whole_at_any_pace_and_in_no_log() {
         all.len()
     );
     assert_eq!(ended(&ann, &begun).await.stdout_bytes, 0);
-    assert!(!is_on_disk(&node.state(), b"\n3999998\n"));
+    assert!(files_with(&node.state(), b"\n3999998\n").is_empty());
     // The same by the log, so that the search is one.
     let mut logged = program("web/logged", &["/usr/bin/seq", "3999000", "4000000"]);
     logged.wait_for = wire::WaitFor::Exited.into();
     ann.node.runtime().run_executable(logged).await.unwrap();
-    assert!(is_on_disk(&node.state(), b"\n3999998\n"));
+    assert!(!files_with(&node.state(), b"\n3999998\n").is_empty());
+    node.stop();
+}
+
+/// Nothing is begun on a full disk, which the audit needs; what was begun goes on to its end.
+#[tokio::test]
+async fn a_full_disk_is_not_in_its_way() {
+    let Some(node) = TestNode::start_on_small_disk() else {
+        return;
+    };
+    let administrator = node.administrator().await;
+    let ann = administrator.introduce(&node, "acme", "ann", None).await;
+    let made = administrator.node.runtime();
+    made.clone().run_cell(shared_cell("web")).await.unwrap();
+    // Far more than pipes and windows hold: the most of it comes when the disk is full.
+    let last = 2_000_000;
+    begin(&ann, "web/seq", &["/usr/bin/seq", &last.to_string()]).await;
+    let mut answers = attach(&ann, "web/seq").await.unwrap();
+    node.fill_disk();
+    let (out, _, exit) = read(&mut answers).await;
+    let all: String = (1..=last).map(|number| format!("{number}\n")).collect();
+    assert!(
+        out == all.as_bytes(),
+        "{} of {} bytes",
+        out.len(),
+        all.len()
+    );
+    assert_eq!(exit, Some(How::Code(0)));
+    node.empty_disk();
     node.stop();
 }
 
@@ -180,8 +194,7 @@ async fn what_ended_before_its_attacher_came_is_told() {
         return;
     };
     let mut request = run("web/quick", &["/bin/echo", "hello"]);
-    let spec = request.executable.as_mut().unwrap().spec.as_mut().unwrap();
-    spec.auto_remove = true;
+    spec(&mut request).auto_remove = true;
     request.wait_for = wire::WaitFor::Exited.into();
     let ran = ann.node.runtime().run_executable(request).await.unwrap();
     assert_eq!(how(&ran.into_inner()), Some(How::Code(0)));
@@ -198,8 +211,7 @@ async fn a_process_that_is_left_behind_holds_up_no_end() {
         return;
     };
     let mut request = run("web/leaves", &["/bin/sh", "-c", "sleep 1000 & echo begun"]);
-    let spec = request.executable.as_mut().unwrap().spec.as_mut().unwrap();
-    spec.ending = Some(wire::Ending {
+    spec(&mut request).ending = Some(wire::Ending {
         kill_mode: wire::ending::KillMode::Process.into(),
         ..Default::default()
     });
@@ -282,11 +294,9 @@ async fn what_it_can_not_be_is_refused_by_its_field() {
     let mut alone = run("web/a", &["/bin/true"]);
     alone.attach_follows = false;
     let mut typed = run("web/a", &["/bin/true"]);
-    let spec = typed.executable.as_mut().unwrap().spec.as_mut().unwrap();
-    spec.terminal = Some(wire::Terminal::default());
+    spec(&mut typed).terminal = Some(wire::Terminal::default());
     let mut read = run("web/a", &["/bin/true"]);
-    let spec = read.executable.as_mut().unwrap().spec.as_mut().unwrap();
-    spec.streams.as_mut().unwrap().stdin = attached();
+    spec(&mut read).streams.as_mut().unwrap().stdin = attached();
     let fields = [
         (alone, "attach_follows"),
         (typed, "executable.spec.streams"),

@@ -3,12 +3,12 @@
 //! the request, and are nowhere afterwards.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
 use api::image::v0::{Credentials, RegistryCredentials};
 use api::pod::v0 as pod;
 use api::runtime::v0 as wire;
+use testkit::files_with;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -125,23 +125,6 @@ fn a_container(image: String) -> wire::CellSpec {
     }
 }
 
-/// Every file of a folder that has these bytes.
-fn with(folder: &Path, bytes: &[u8]) -> Vec<String> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap().flatten() {
-        let (path, kind) = (entry.path(), entry.file_type().unwrap());
-        if kind.is_dir() {
-            found.extend(with(&path, bytes));
-        } else if kind.is_file() {
-            let text = std::fs::read(&path).unwrap_or_default();
-            if text.windows(bytes.len()).any(|it| it == bytes) {
-                found.push(path.display().to_string());
-            }
-        }
-    }
-    found
-}
-
 #[tokio::test]
 async fn a_runs_credentials_pull_its_image_and_are_kept_nowhere() {
     let registry = registry().await;
@@ -193,9 +176,12 @@ async fn a_runs_credentials_pull_its_image_and_are_kept_nowhere() {
     let how = ended.into_inner().exit.and_then(|exit| exit.how);
     assert_eq!(how, Some(wire::exit::How::Code(0)));
     // The images are there; the word is in no record, no audit and no log.
-    assert!(!with(node.folder(), b"demo/program").is_empty());
+    assert!(!files_with(node.folder(), b"demo/program").is_empty());
     for word in [PASSWORD, BASIC] {
-        assert_eq!(with(node.folder(), word.as_bytes()), Vec::<String>::new());
+        assert_eq!(
+            files_with(node.folder(), word.as_bytes()),
+            Vec::<String>::new()
+        );
     }
     remove(&ann, "web", false).await.unwrap();
     assert_clean(&node);

@@ -46,6 +46,11 @@ pub(crate) fn executable(path: &str, spec: wire::ExecutableSpec) -> wire::RunExe
     }
 }
 
+/// What is asked of the executable, to be changed.
+pub(crate) fn spec(request: &mut wire::RunExecutableRequest) -> &mut wire::ExecutableSpec {
+    request.executable.as_mut().unwrap().spec.as_mut().unwrap()
+}
+
 /// The same, of which nothing but the words matters.
 pub(crate) fn program(path: &str, words: &[&str]) -> wire::RunExecutableRequest {
     executable(path, argv(words))

@@ -8,16 +8,12 @@ use tonic::{Code, Status};
 
 use crate::caller::Person;
 use crate::node::TestNode;
-use crate::requests::{program as run, shared_cell};
+use crate::requests::{program as run, shared_cell, spec};
 use crate::table::Whom::Owner;
 use crate::table::at;
 
 fn failure(status: Status) -> Failure {
     from_status(&status)
-}
-
-fn spec(request: &mut wire::RunExecutableRequest) -> &mut wire::ExecutableSpec {
-    request.executable.as_mut().unwrap().spec.as_mut().unwrap()
 }
 
 /// A node, and a member of a tenant with a cell `web`.
