@@ -16,6 +16,14 @@ use crate::exec;
 
 /// What QEMU's monitor prints when it has carried out a command.
 const PROMPT: &[u8] = b"(qemu) ";
+/// The virtual processors take turns in one thread. With a thread each (`thread=multi`), a processor
+/// may go on with the translation of an instruction that another has replaced since: the kernel
+/// patches its own code while it runs, with a breakpoint in between, and such a processor meets the
+/// breakpoint for ever. The node stands still, busy, without a word on its console. The first and the
+/// last group with a quota of the processor make the kernel patch `update_curr`, which runs at each
+/// tick: three nodes of three that set and lifted a quota in a loop stood still within a minute
+/// (QEMU 7.2, Linux 6.1), and none did whose loop patched nothing, or in one thread.
+const TRANSLATOR: &str = "tcg,thread=single";
 /// The monitor answers at once, or QEMU hangs.
 const MONITOR_DEADLINE: Duration = Duration::from_secs(10);
 
@@ -150,11 +158,12 @@ impl Drop for Machine {
     }
 }
 
-/// Has QEMU's monitor at this socket do something, in the monitor's words, and returns when it has.
+/// Has QEMU's monitor at this socket do something, in the monitor's words, and returns what it says
+/// when it has.
 ///
 /// # Errors
 /// When there is no monitor, or it doesn't answer within ten seconds.
-pub fn command_monitor(socket: &Path, words: &str) -> Result<()> {
+pub fn command_monitor(socket: &Path, words: &str) -> Result<String> {
     let mut monitor = UnixStream::connect(socket).context("QEMU's monitor")?;
     monitor.set_read_timeout(Some(MONITOR_DEADLINE))?;
     read_prompt(&mut monitor)?;
@@ -162,14 +171,14 @@ pub fn command_monitor(socket: &Path, words: &str) -> Result<()> {
     read_prompt(&mut monitor)
 }
 
-fn read_prompt(monitor: &mut UnixStream) -> Result<()> {
+fn read_prompt(monitor: &mut UnixStream) -> Result<String> {
     let (mut said, mut part) = (Vec::new(), [0; 512]);
     while !said.ends_with(PROMPT) {
         let count = monitor.read(&mut part).context("QEMU's monitor")?;
         ensure!(count > 0, "QEMU's monitor hung up");
         said.extend_from_slice(part.get(..count).unwrap_or_default());
     }
-    Ok(())
+    Ok(String::from_utf8_lossy(&said).into_owned())
 }
 
 /// QEMU's command line. `setpriv` makes it die with us, whatever kills us.
@@ -179,7 +188,7 @@ fn command(spec: &Spec) -> Command {
     qemu.args(["-nodefaults", "-no-user-config", "-display", "none"]);
     match spec.accel {
         Accel::Kvm => qemu.args(["-accel", "kvm", "-cpu", "host"]),
-        Accel::Tcg => qemu.args(["-accel", "tcg,thread=multi", "-cpu", "max"]),
+        Accel::Tcg => qemu.args(["-accel", TRANSLATOR, "-cpu", "max"]),
     };
     qemu.arg("-smp")
         .arg(spec.cpus.to_string())

@@ -45,6 +45,8 @@ const PROCESSES: &str = r#"for it in /proc/[0-9]*; do
 done"#;
 /// How long that may take.
 const PROCESSES_LIMIT: Duration = Duration::from_secs(20);
+/// How often it is looked where the processors are of a node that doesn't answer.
+const LOOKS: usize = 4;
 
 impl Bed {
     /// Boots a node and waits until it runs scripts.
@@ -224,7 +226,10 @@ impl Node {
         let asked = self.start(PROCESSES);
         match asked.and_then(|it| it.finish_within(PROCESSES_LIMIT)) {
             Ok(shown) => String::from_utf8_lossy(&shown.out).into_owned(),
-            Err(error) => format!("its processes: {error:#}"),
+            Err(error) => format!(
+                "its processes: {error:#}\nits processors are at\n{}",
+                self.processors()
+            ),
         }
     }
 
@@ -299,7 +304,17 @@ impl Node {
     /// # Errors
     /// When QEMU is gone.
     pub fn monitor(&self, words: &str) -> Result<()> {
-        machine::command_monitor(&self.monitor, words)
+        machine::command_monitor(&self.monitor, words).map(drop)
+    }
+
+    /// Where the processors are, looked at a few times: a node that doesn't answer waits, or is
+    /// busy with itself.
+    fn processors(&self) -> String {
+        let looks = (0..LOOKS).map(|_| {
+            let told = machine::command_monitor(&self.monitor, "info registers -a");
+            told.map_or_else(|error| format!("{error:#}\n"), |told| places(&told))
+        });
+        looks.collect()
     }
 
     /// True while the machine has power.
@@ -359,6 +374,15 @@ impl Node {
     }
 }
 
+/// Of what QEMU's monitor tells of all registers: each processor's place, flags and whether it
+/// waits, in one line.
+fn places(registers: &str) -> String {
+    let at = registers.lines().filter(|line| line.starts_with("RIP="));
+    let mut line = at.collect::<Vec<_>>().join(" | ");
+    line.push('\n');
+    line
+}
+
 /// The last lines of a console.
 pub(crate) fn tail(console: &Path) -> String {
     let said = fs::read(console).unwrap_or_default();
@@ -366,4 +390,16 @@ pub(crate) fn tail(console: &Path) -> String {
         "its console ends with:\n{}",
         exec::last_lines(&String::from_utf8_lossy(&said), 40)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_tells_where_all_processors_are() {
+        let told = "info registers -a\r\nCPU#0\r\nRAX=0 RBX=0\r\nRIP=1 RFL=46 HLT=0\r\nES =0\r\n\
+                    CPU#1\r\nRAX=0\r\nRIP=2 RFL=2 HLT=1\r\n(qemu) ";
+        assert_eq!(places(told), "RIP=1 RFL=46 HLT=0 | RIP=2 RFL=2 HLT=1\n");
+    }
 }
