@@ -8,9 +8,11 @@
 //! that the daemon may have.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use init::protocol::MAX_CELLS;
 use kernel::cgroup::find;
+use kernel::fsutil;
 use kernel::rlimit::{self, Resource};
 use model::quota::{Capacity, Quota};
 
@@ -86,10 +88,12 @@ struct Machine {
     descriptors: u64,
     /// The kernel charges pages to the groups of tenants.
     bounds_memory: bool,
+    /// The size of the file system that the state directory is on, in bytes.
+    disk: u64,
 }
 
 impl Machine {
-    fn look() -> Self {
+    fn look(config: &Config) -> Self {
         let around = |file| {
             let (base, mount) = (reserve::base().ok()?, find::mount_point().ok()?);
             host::least_around(base.path(), &mount, file)
@@ -102,6 +106,15 @@ impl Machine {
             cpus: least(u64::from(host::cpus()) * 1000, "cpu.max"),
             descriptors: rlimit::get(Resource::NOFILE).map_or(u64::MAX, |limit| limit.soft),
             bounds_memory: reserve::base().is_ok_and(|base| reserve::has_memory(&base)),
+            disk: size_of_disk(&config.paths.state),
+        }
+    }
+
+    /// The size of all disks of workloads together.
+    fn disks(&self, config: &Config) -> u64 {
+        match config.limits.disk.0 {
+            0 => self.disk / 2,
+            bytes => bytes,
         }
     }
 
@@ -114,6 +127,13 @@ impl Machine {
             (bytes, _) => bytes,
         }
     }
+}
+
+/// The size of the file system that this folder is on, or will be on once it is made.
+fn size_of_disk(folder: &Path) -> u64 {
+    let mut above = folder.ancestors();
+    let space = above.find_map(|folder| fsutil::space(folder).ok());
+    space.map_or(0, |space| space.total_bytes)
 }
 
 /// The pools whose objects the daemon holds open.
@@ -161,12 +181,12 @@ impl Open {
 
 /// The node's, as configured and as far as the machine has it.
 pub(crate) fn of(config: &Config) -> Capacity {
-    of_machine(config, &Machine::look())
+    of_machine(config, &Machine::look(config))
 }
 
 /// Says at start which pools are smaller than configured, and why.
 pub(crate) fn say_what_is_cut(config: &Config) {
-    let (machine, limits) = (Machine::look(), &config.limits);
+    let (machine, limits) = (Machine::look(config), &config.limits);
     let wished = Open::wished(config);
     if wished.cells < limits.cells.into() {
         tracing::warn!(
@@ -198,6 +218,7 @@ fn of_machine(config: &Config, machine: &Machine) -> Capacity {
         (Quota::CpuMax, machine.cpus),
         (Quota::Pids, machine.processes),
         (Quota::Tmpfs, machine.tmpfs(config)),
+        (Quota::Disk, machine.disks(config)),
         (Quota::Cells, open.cells),
         (Quota::Executables, open.executables),
         (Quota::Creations, CREATIONS),
@@ -232,6 +253,7 @@ mod tests {
         cpus: 2000,
         descriptors: 1 << 20,
         bounds_memory: true,
+        disk: 100 << 30,
     };
 
     fn with_cells(cells: u32) -> Config {

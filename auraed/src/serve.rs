@@ -273,6 +273,7 @@ fn runtime_settings(config: &Config) -> anyhow::Result<Settings> {
     settings.id_count = config.runtime.id_count;
     settings.bounds = bounds(config);
     settings.cdi.clone_from(&config.runtime.cdi);
+    settings.disks.clone_from(&config.paths.state);
     settings.reserved_ports = crate::cell_network::reserved_ports(config);
     settings.open_networks = crate::cell_network::open_networks(config);
     Ok(settings)

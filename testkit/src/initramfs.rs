@@ -23,8 +23,8 @@ pub const MODULES: [&str; 4] = ["virtio_pci", "virtio_blk", "virtio_net", "virti
 /// watchdog without hardware, which counts once its device is opened.
 const UNITS: [&str; 3] = ["autofs4", "dummy", "softdog"];
 
-/// The file system of containers' roots.
-const CONTAINERS: [&str; 1] = ["overlay"];
+/// The file system of containers' roots, and what makes a disk of a file.
+const CONTAINERS: [&str; 2] = ["overlay", "loop"];
 
 /// What the network of cells needs: the node has no modprobe that the kernel could call.
 pub const CELL_NETWORK: [&str; 19] = [

@@ -269,6 +269,7 @@ mod tests {
             "--read-only",
             "--pull always",
             "--root-size 1M",
+            "--root-on-disk",
         ] {
             let said = refused(&format!("{flag} /bin/true"), None);
             assert!(said.contains("only with an image"), "{said}");

@@ -15,9 +15,12 @@ pub(crate) struct ContainerFlags {
     /// Nothing of the image's root can be written
     #[arg(long)]
     pub(crate) read_only: bool,
-    /// What may be written to the root, in memory (256M)
+    /// What may be written to the root (256M)
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub(crate) root_size: Option<u64>,
+    /// Keep what is written to the root on the node's disk, not in memory
+    #[arg(long)]
+    pub(crate) root_on_disk: bool,
     /// The size of /dev/shm (64M)
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub(crate) shm_size: Option<u64>,
@@ -80,6 +83,7 @@ impl ContainerFlags {
             pull: pull.map_or(0, i32::from),
             read_only: self.read_only,
             root_bytes: self.root_size,
+            root_on_disk: self.root_on_disk,
             shared_memory_bytes: self.shm_size,
             devices: self.device.clone(),
             masked_paths: self.mask.clone(),
@@ -97,6 +101,7 @@ impl ContainerFlags {
             (self.pull.is_some(), "--pull"),
             (self.read_only, "--read-only"),
             (self.root_size.is_some(), "--root-size"),
+            (self.root_on_disk, "--root-on-disk"),
             (self.shm_size.is_some(), "--shm-size"),
             (!self.device.is_empty(), "--device"),
             (!self.mask.is_empty(), "--mask"),

@@ -89,6 +89,9 @@ pub(crate) struct Limits {
     /// Of all volumes in memory and roots of containers together, by their sizes. 0: four times the
     /// memory, or the memory where the kernel doesn't bound what tenants fill.
     pub(crate) tmpfs: ByteSize,
+    /// Of all disks that containers' roots and empty volumes of pods have of their own, together.
+    /// 0: half of the disk that the state directory is on.
+    pub(crate) disk: ByteSize,
     /// The share of each pool that only the node's administrators may take.
     pub(crate) reserve: Share,
 }
@@ -325,6 +328,7 @@ impl Default for Limits {
             message: ByteSize(2 << 20),
             request_bytes: ByteSize(16 << 20),
             tmpfs: ByteSize(0),
+            disk: ByteSize(0),
             reserve: Share(100),
         }
     }

@@ -19,6 +19,7 @@ mod containers_own;
 mod crontabs;
 mod cycles;
 mod direct;
+mod disks;
 mod effects;
 mod escapes;
 mod fair;

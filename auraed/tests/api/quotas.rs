@@ -49,6 +49,7 @@ fn shown_by(quota: Quota) -> ShownBy {
             Other("a_flood_of_large_requests_is_bounded_and_harms_no_other_tenant")
         }
         Quota::LogReaders => Other("readers_of_logs_keep_no_run_from_being_attached"),
+        Quota::Disk => Other("a_disk_is_a_tenants_own_and_counts_until_its_end"),
         Quota::ImageBytes => {
             Other("a_tenant_past_its_quota_of_images_is_refused_and_leaves_nothing")
         }

@@ -363,19 +363,27 @@ fn containers() -> impl Strategy<Value = model::container::Container> {
         paths(),
         paths(),
         any::<bool>(),
-        any::<[bool; 2]>(),
+        any::<[bool; 3]>(),
         "(u:r:t(:s0)?)?",
     );
     let root = ("[a-z/:]{0,20}", pulls, any::<bool>(), sizes(), sizes());
     (root, more).prop_map(
         |(
             (image, pull, read_only, root_bytes, shared_memory_bytes),
-            (devices, masked_paths, read_only_paths, unmasked, [groups, all], selinux_file_label),
+            (
+                devices,
+                masked_paths,
+                read_only_paths,
+                unmasked,
+                [groups, all, disk],
+                selinux_file_label,
+            ),
         )| Container {
             image,
             pull,
             read_only,
             root_bytes,
+            root_on_disk: disk,
             shared_memory_bytes,
             devices,
             all_devices: all,

@@ -28,6 +28,7 @@ pub mod fsutil;
 pub mod idmap;
 pub mod inherit;
 pub mod ipc;
+pub mod loopdev;
 pub mod machine;
 pub mod memory;
 pub mod mount;

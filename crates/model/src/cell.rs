@@ -11,6 +11,7 @@ use crate::container::Container;
 use crate::error::{Error, Result, Within};
 use crate::name::{Label, ObjectPath};
 use crate::network::Network;
+use crate::quota::Storage;
 use crate::resources::Resources;
 use crate::text::{check_absolute_path, check_count, check_length, is_path_within, weight};
 
@@ -374,11 +375,12 @@ impl CellSpec {
         self.0.light || self.0.share.contains(&namespace)
     }
 
-    /// What its volumes, its root and its /dev/shm may hold together, in bytes.
-    pub fn tmpfs_bytes(&self) -> u64 {
+    /// What its volumes, its root and its /dev/shm may hold together.
+    pub fn storage(&self) -> Storage {
         let sizes = self.0.volumes.iter().map(Volume::effective_size);
-        let root = self.0.container.as_ref().map_or(0, Container::tmpfs_bytes);
-        sizes.fold(root, u64::saturating_add)
+        let root = self.0.container.as_ref().map(Container::storage);
+        let volumes = sizes.map(Storage::in_memory);
+        volumes.fold(root.unwrap_or_default(), Storage::and)
     }
 
     /// The spec with every default filled in, for a cell at `path`.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::capability::Capabilities;
 use crate::device::{Device, MAX_DEVICES};
 use crate::error::{Error, Result, Within};
+use crate::quota::{Storage, check_disk};
 use crate::seccomp::Seccomp;
 use crate::selinux;
 use crate::text::{
@@ -22,6 +23,7 @@ pub const MAX_REFERENCE: usize = 512;
 pub const DEFAULT_ROOT_BYTES: u64 = 256 << 20;
 /// The size of /dev/shm where the spec says nothing, in bytes: Docker's.
 pub const DEFAULT_SHARED_MEMORY_BYTES: u64 = 64 << 20;
+const NOT_WRITTEN: &str = "has no meaning with a root that is read-only";
 /// The most paths that a container's spec masks, and the most that it makes read-only.
 pub const MAX_PATHS: usize = 64;
 /// The most that an image may say of its program, in bytes of the record.
@@ -43,6 +45,10 @@ pub struct Container {
     /// What may be written to the root, in bytes. `None`: [`DEFAULT_ROOT_BYTES`].
     #[serde(skip_serializing_if = "crate::is_default")]
     pub root_bytes: Option<u64>,
+    /// What is written to the root is on the node's disk, where all of its bytes are allocated, and
+    /// not in memory.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub root_on_disk: bool,
     /// The size of /dev/shm. `None`: [`DEFAULT_SHARED_MEMORY_BYTES`].
     #[serde(skip_serializing_if = "crate::is_default")]
     pub shared_memory_bytes: Option<u64>,
@@ -108,10 +114,14 @@ impl Container {
         }
     }
 
-    /// Its tmpfs together, in bytes.
-    pub fn tmpfs_bytes(&self) -> u64 {
-        self.effective_root_bytes()
-            .saturating_add(self.effective_shared_memory_bytes())
+    /// What its root and its /dev/shm may hold.
+    pub fn storage(&self) -> Storage {
+        let root = self.effective_root_bytes();
+        let root = match self.root_on_disk {
+            true => Storage::on_disk(root),
+            false => Storage::in_memory(root),
+        };
+        root.and(Storage::in_memory(self.effective_shared_memory_bytes()))
     }
 
     pub(crate) fn check(&self) -> Result<()> {
@@ -132,7 +142,10 @@ impl Container {
                 return Err(Error::invalid(field, problem));
             }
         }
-        Ok(())
+        match self.root_on_disk {
+            true => check_disk("root_bytes", self.root_bytes),
+            false => Ok(()),
+        }
     }
 
     /// What has no meaning without an image, or without a root that can be written.
@@ -141,6 +154,7 @@ impl Container {
             ("pull", self.pull != Pull::default()),
             ("read_only", self.read_only),
             ("root_bytes", self.root_bytes.is_some()),
+            ("root_on_disk", self.root_on_disk),
             ("shared_memory_bytes", self.shared_memory_bytes.is_some()),
             ("masked_paths", !self.masked_paths.is_empty()),
             ("read_only_paths", !self.read_only_paths.is_empty()),
@@ -153,10 +167,12 @@ impl Container {
             Some((field, _)) if !self.has_image() => {
                 Err(Error::invalid(*field, "has a meaning only with an image"))
             }
-            _ if self.read_only && self.root_bytes.is_some() => Err(Error::invalid(
-                "root_bytes",
-                "has no meaning with a root that is read-only",
-            )),
+            _ if self.read_only && self.root_bytes.is_some() => {
+                Err(Error::invalid("root_bytes", NOT_WRITTEN))
+            }
+            _ if self.read_only && self.root_on_disk => {
+                Err(Error::invalid("root_on_disk", NOT_WRITTEN))
+            }
             _ => Ok(()),
         }
     }

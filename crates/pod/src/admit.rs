@@ -185,9 +185,12 @@ fn reaches_out(volume: &Volume) -> Option<(String, &'static str)> {
         // Nothing bounds it there.
         Source::Empty(Empty {
             medium: Medium::Disk,
-            ..
+            size_bytes: None,
         }) => {
-            let what = format!("the empty volume {} on the node's disk", volume.name);
+            let what = format!(
+                "the empty volume {} on the disk without a size",
+                volume.name
+            );
             Some((what, "empty.medium"))
         }
         Source::Empty(_) | Source::Files(_) => None,

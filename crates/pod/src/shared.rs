@@ -125,7 +125,7 @@ impl Shared {
         let uid = Uid(random().map_err(|e| Error::internal(format!("no random bits: {e}")))?);
         let held = self
             .runtime
-            .hold_tmpfs(&tenant, kept.spec.memory_bytes(), false);
+            .hold_storage(&tenant, kept.spec.storage(), false);
         let held = held.map_err(|e| e.field("pod.spec.volumes"))?;
         let permit = self.permit(&tenant, &path)?;
         let part = permit.part(vec![Effect::on(RUN_CELL, &path), Effect::on(REMOVE, &path)])?;
@@ -162,8 +162,8 @@ impl Shared {
         };
         let permit = self.permit(&meta.tenant, &meta.path)?;
         // They are there, whatever the quota is now.
-        let bytes = kept.spec.memory_bytes();
-        let held = self.runtime.hold_tmpfs(&meta.tenant, bytes, true)?;
+        let storage = kept.spec.storage();
+        let held = self.runtime.hold_storage(&meta.tenant, storage, true)?;
         self.keep(cell, kept, permit, held);
         Ok(())
     }

@@ -30,6 +30,7 @@ mod create;
 mod devices;
 mod dial;
 mod direct;
+mod disk;
 mod effects;
 mod extras;
 pub(crate) mod finished;

@@ -38,6 +38,9 @@ pub struct Settings {
     pub open_networks: Vec<String>,
     /// Folders whose files say what a device with a name is; a later one counts more. See `cdi`.
     pub cdi: Vec<PathBuf>,
+    /// The folder whose file system has the disks that containers have of their own. Nothing of
+    /// them is to be seen there.
+    pub disks: PathBuf,
 }
 
 /// How much is kept of what has ended, beside the bytes, which are each tenant's quota.
@@ -74,6 +77,7 @@ impl Settings {
             reserved_ports: Vec::new(),
             open_networks: Vec::new(),
             cdi: Vec::new(),
+            disks: PathBuf::from("/var/lib/aurae"),
         }
     }
 }

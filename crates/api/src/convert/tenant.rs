@@ -34,6 +34,7 @@ fields! {
     Pids = pids,
     IoWeight = io_weight,
     Tmpfs = tmpfs,
+    Disk = disk,
     Cells = cells,
     Executables = executables,
     Creations = creations,

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 
@@ -111,6 +112,20 @@ pub fn labelled_tmpfs(
         .set("source", "tmpfs")?
         .set("size", &size_bytes.to_string())?
         .set("mode", &format!("{mode:o}"))?
+        .label(label)?
+        .mount(attributes)
+}
+
+/// What is on a disk with an ext4 on it; `label` as of [`labelled_tmpfs`]. Inode tables that its
+/// maker has left for later stay as they are.
+///
+/// # Errors
+/// `EINVAL`, `EUCLEAN`: it isn't one. `EPERM`: without `CAP_SYS_ADMIN` in the initial user
+/// namespace. `ENODEV`: the kernel has no ext4.
+pub fn ext4(device: &Path, label: &str, attributes: Attributes) -> Result<OwnedFd> {
+    NewFileSystem::open("ext4")?
+        .set("source", &device.to_string_lossy())?
+        .flag("noinit_itable")?
         .label(label)?
         .mount(attributes)
 }

@@ -24,7 +24,7 @@ use rustix::mount::{MountPropagationFlags, MoveMountFlags, OpenTreeFlags, Unmoun
 use crate::error::check;
 use crate::{Context, Error, Result};
 
-pub use make::{NewFileSystem, cgroup2, devpts, labelled_tmpfs, mqueue, proc, sysfs, tmpfs};
+pub use make::{NewFileSystem, cgroup2, devpts, ext4, labelled_tmpfs, mqueue, proc, sysfs, tmpfs};
 
 /// Attributes of a mount, as a set (`MOUNT_ATTR_*`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

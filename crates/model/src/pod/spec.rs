@@ -18,6 +18,7 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::name::Label;
 use crate::network::Network;
+use crate::quota::Storage;
 
 /// The most containers of a pod, init containers among them.
 pub const MAX_CONTAINERS: usize = 32;
@@ -176,6 +177,9 @@ pub struct Container {
     /// What may be written to its root, in bytes. `None`: a container's default.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub root_bytes: Option<u64>,
+    /// That is on the node's disk, and not in memory.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub root_on_disk: bool,
     /// Its user must not be root: where neither it nor the pod names one, the image's.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub non_root: bool,
@@ -264,6 +268,7 @@ impl Container {
             pull,
             read_only: self.read_only,
             root_bytes: self.root_bytes,
+            root_on_disk: self.root_on_disk,
             devices: self.devices.clone(),
             all_devices: self.all_devices,
             unmasked: self.unmasked,
@@ -365,13 +370,13 @@ impl PodSpec {
         self.all().find(|container| container.name == name)
     }
 
-    /// What its volumes may hold in memory together, in bytes.
-    pub fn memory_bytes(&self) -> u64 {
+    /// What its volumes may hold together.
+    pub fn storage(&self) -> Storage {
         let sizes = self.0.volumes.iter().map(|volume| match &volume.source {
-            Source::Empty(empty) => empty.memory_bytes(),
-            Source::Files(_) | Source::Host(_) => 0,
+            Source::Empty(empty) => empty.storage().unwrap_or_default(),
+            Source::Files(_) | Source::Host(_) => Storage::default(),
         });
-        sizes.fold(0, u64::saturating_add)
+        sizes.fold(Storage::default(), Storage::and)
     }
 
     /// How long a stop may take.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::told::FileFact;
 use crate::cell::Propagation;
+use crate::quota::Storage;
 
 /// A folder that containers share.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -45,17 +46,22 @@ pub struct Empty {
     /// Where its files are.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub medium: Medium,
-    /// In memory: the most that it holds, in bytes. `None`: [`DEFAULT_EMPTY_BYTES`].
+    /// The most that it holds, in bytes. `None`: in memory [`DEFAULT_EMPTY_BYTES`], on the disk what
+    /// there is.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub size_bytes: Option<u64>,
 }
 
 impl Empty {
-    /// The most that it holds in memory, in bytes.
-    pub fn memory_bytes(&self) -> u64 {
+    /// The file system of its own that it has; `None`: it is a folder of the node's disk, without a
+    /// bound.
+    pub fn storage(&self) -> Option<Storage> {
         match self.medium {
-            Medium::Memory => self.size_bytes.unwrap_or(DEFAULT_EMPTY_BYTES),
-            Medium::Disk => 0,
+            Medium::Memory => {
+                let size = self.size_bytes.unwrap_or(DEFAULT_EMPTY_BYTES);
+                Some(Storage::in_memory(size))
+            }
+            Medium::Disk => self.size_bytes.map(Storage::on_disk),
         }
     }
 }
@@ -67,7 +73,8 @@ pub enum Medium {
     /// In a tmpfs of that size: it counts in the tenant's quota, its pages for who writes them.
     #[default]
     Memory,
-    /// On the node's disk, where nothing bounds it.
+    /// On the node's disk: with a size in a file system of its own, all of whose bytes are
+    /// allocated, otherwise in a folder that nothing bounds.
     Disk,
 }
 

@@ -105,6 +105,9 @@ quotas! {
     /// Bytes that the tenant's volumes (tmpfs) and containers' roots may hold together. Default
     /// 25 % of the node's pool (`limits.tmpfs`).
     Tmpfs = "tmpfs", Bytes, Amount::percent(25);
+    /// Bytes of the node's disk that containers' roots and empty volumes of pods hold together.
+    /// Default 25 % of the node's pool (`limits.disk`).
+    Disk = "disk", Bytes, Amount::percent(25);
     /// Cells that have not ended. Default 50 %.
     Cells = "cells", Count, Amount::percent(50);
     /// Executables that have not ended. Default 50 %.
@@ -139,6 +142,63 @@ quotas! {
     Addresses = "addresses", Count, Amount::percent(50);
     /// Ports of the node that lead to cells. Default 25 %.
     Ports = "ports", Count, Amount::percent(25);
+}
+
+/// The least size of a file system of its own on the disk, in bytes. Each takes a device and some
+/// memory of the kernel's: so a quota of bytes bounds their number, too.
+pub const MIN_DISK: u64 = 16 << 20;
+
+/// What something holds of the pools for what workloads write, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Storage {
+    /// Of [`Quota::Tmpfs`].
+    pub memory: u64,
+    /// Of [`Quota::Disk`].
+    pub disk: u64,
+}
+
+impl Storage {
+    /// So much memory alone.
+    pub fn in_memory(bytes: u64) -> Storage {
+        Storage {
+            memory: bytes,
+            disk: 0,
+        }
+    }
+
+    /// So much of the disk alone.
+    pub fn on_disk(bytes: u64) -> Storage {
+        Storage {
+            memory: 0,
+            disk: bytes,
+        }
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Storage) -> Storage {
+        Storage {
+            memory: self.memory.saturating_add(other.memory),
+            disk: self.disk.saturating_add(other.disk),
+        }
+    }
+
+    /// By the quota that each counts in.
+    pub fn by_quota(self) -> [(Quota, u64); 2] {
+        [(Quota::Tmpfs, self.memory), (Quota::Disk, self.disk)]
+    }
+}
+
+/// Whether a file system of its own on the disk may be asked for with this size.
+pub(crate) fn check_disk(field: &str, bytes: Option<u64>) -> Result<()> {
+    match bytes {
+        Some(bytes) if bytes < MIN_DISK || i64::try_from(bytes).is_err() => {
+            let problem =
+                format!("must be at least {MIN_DISK} (16 MiB) on the disk, and below 2^63");
+            Err(Error::invalid(field, problem))
+        }
+        _ => Ok(()),
+    }
 }
 
 impl fmt::Display for Quota {

@@ -24,6 +24,7 @@ use model::object::Kind;
 use model::pod::PodSpec;
 use model::pod::debug::MAX_DEBUG;
 use model::pod::spec::Container;
+use model::quota::Storage;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
@@ -56,8 +57,9 @@ impl Volumes {
         let _one = self.making.lock();
         folder(&above, 0o700).map_err(failed)?;
         let containers = u64::try_from(pod.all().count() + MAX_DEBUG).unwrap_or(u64::MAX);
-        let (bytes, ids) = (containers.saturating_mul(ROOM), self.owner.ids());
-        runtime::volume::mount(&above, bytes, 0o700, ids, self.owner.label())?;
+        let storage = Storage::in_memory(containers.saturating_mul(ROOM));
+        let ids = self.owner.ids();
+        runtime::volume::mount(&above, storage, 0o700, ids, self.owner.label())?;
         let path = above.join(name);
         let new = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         match rustix::fs::open(&path, new, Mode::empty()) {

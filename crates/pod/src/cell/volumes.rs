@@ -14,7 +14,7 @@ use model::error::{Error, Reason};
 use model::name;
 use model::pod::env::Facts;
 use model::pod::spec::Container;
-use model::pod::volume::{Empty, Medium, Source, VolumeMount};
+use model::pod::volume::{Empty, Source, VolumeMount};
 use model::pod::{PodSpec, sub_path, told};
 use rustix::fs::{Gid, Mode, OFlags, ResolveFlags, Uid};
 use rustix::io::Errno;
@@ -148,23 +148,17 @@ impl Volumes {
     }
 
     fn empty(&self, path: &Path, empty: &Empty) -> Result<(), Error> {
-        let made = match empty.medium {
-            Medium::Disk => self.own_folder(path, 0o777),
-            // Covered by what is mounted on it.
-            Medium::Memory => folder(path, 0o700).map(drop),
-        };
-        made.map_err(|e| {
+        let failed = |e: io::Error| {
             let message = format!("an empty volume can't be made: {e}");
             Error::internal(message).errno(e.raw_os_error().unwrap_or_default())
-        })?;
-        match empty.medium {
-            Medium::Disk => Ok(()),
-            Medium::Memory => {
-                let mode = self.owner.folder_mode(0o777);
-                let (bytes, ids) = (empty.memory_bytes(), self.owner.ids());
-                runtime::volume::mount(path, bytes, mode, ids, &self.owner.label)
-            }
-        }
+        };
+        let Some(storage) = empty.storage() else {
+            return self.own_folder(path, 0o777).map_err(failed);
+        };
+        // Covered by what is mounted on it.
+        folder(path, 0o700).map_err(failed)?;
+        let (mode, ids) = (self.owner.folder_mode(0o777), self.owner.ids());
+        runtime::volume::mount(path, storage, mode, ids, &self.owner.label)
     }
 
     /// A file that is there is whole: it gets its name last. A volume's name has no dot in it.

@@ -513,14 +513,14 @@ fn introduce(shared: &Arc<Shared>, key: Key, owner: &mut Owner, line: &Line) -> 
     let mut objects = vec![(cell, None)];
     objects.extend(executables);
     let (ids, idempotency_key, uid) = (record.ids, record.idempotency_key.clone(), record.meta.uid);
-    let tmpfs = record.spec.tmpfs_bytes();
+    let storage = record.spec.storage();
     if ids.is_some_and(|ids| !shared.index.take_ids(&key, ids)) {
         return Err(format!("its ids {ids:?} are another cell's"));
     }
     let handle = line.handle.clone();
     shared
         .index
-        .register(key.clone(), handle, ids, tmpfs)
+        .register(key.clone(), handle, ids, storage)
         .map_err(|e| e.to_string())?;
     if let Some(idempotency_key) = idempotency_key {
         shared.index.remember(&key.tenant, &idempotency_key, uid);

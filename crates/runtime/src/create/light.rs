@@ -10,6 +10,7 @@ use kernel::cgroup::Cgroup;
 use model::error::{Error, Reason};
 use model::lifecycle::State;
 use model::name::Uid;
+use model::quota::Storage;
 use model::status::Object;
 use rustix::io::Errno;
 
@@ -87,7 +88,9 @@ pub(super) async fn cell(
     };
     let (owner, line) = Owner::new(shared.clone(), beginning);
     // Where that is refused the cell around it ends, and the init with it.
-    shared.index.register(key, line.handle.clone(), None, 0)?;
+    shared
+        .index
+        .register(key, line.handle.clone(), None, Storage::default())?;
     made.keep();
     Ok(publish(shared, owner, line, status, reservation))
 }

@@ -125,7 +125,7 @@ pub(crate) async fn cell(
     let _being_created = shared.creations.take(&key.tenant, 1)?;
     shared
         .index
-        .admit_tmpfs(&key.tenant, record.spec.tmpfs_bytes())?;
+        .admit_storage(&key.tenant, record.spec.storage())?;
     let around = Around::find(shared, &key)?;
     container::check_writes(&shared.index, &key, &record.spec)?;
     parameters::check(&record.spec)?;
@@ -218,7 +218,8 @@ async fn with_init(
     fds.extend(around.pidfd);
     let root_id = record.ids.or(around.ids).map_or(0, |ids| ids.first);
     let layers = image.as_ref().map(Root::layers);
-    let rooted = root::prepare(record.spec.container.as_ref(), layers, root_id)?;
+    let disks = &shared.settings.disks;
+    let rooted = root::prepare(record.spec.container.as_ref(), layers, root_id, disks).await?;
     fds.extend(rooted.fds);
     let devices = Some(&devices).filter(|_| image.is_some());
     let mounts = mounts(&effective, devices, root_id)?;
@@ -265,8 +266,8 @@ async fn with_init(
         exit: Some(created.exit),
     };
     let (owner, line) = Owner::new(shared.clone(), beginning);
-    let (handle, tmpfs) = (line.handle.clone(), status.spec.tmpfs_bytes());
-    shared.index.register(key, handle, ids, tmpfs)?;
+    let (handle, storage) = (line.handle.clone(), status.spec.storage());
+    shared.index.register(key, handle, ids, storage)?;
     if let Some(image) = image {
         // Its owner lets go of it, and doesn't run yet.
         shared.images.hold(status.meta.uid, image.hold);

@@ -3,8 +3,9 @@
 //! descriptors that the spawner makes a container's root from (ADR 32, 34). The image was resolved
 //! before; nothing of it is looked up here.
 //!
-//! What a container writes goes to a tmpfs of its own: it has a size, its pages are charged to the
-//! cell that writes them, and it goes with the cell's last process, whatever becomes of the daemon.
+//! What a container writes goes to a file system of its own: a tmpfs or, where the spec says so, a
+//! disk ([`crate::disk`]). Either has a size, its pages are charged to the cell that writes them,
+//! and it goes with the cell's last process, whatever becomes of the daemon.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -17,6 +18,7 @@ use model::error::Error;
 use rustix::fs::{AtFlags, Gid, Mode, Uid};
 
 use super::kernel_failed;
+use crate::disk;
 use crate::lsm;
 use crate::ports::Layers;
 
@@ -44,17 +46,21 @@ const READ_ONLY: [&str; 5] = [
     "/proc/sysrq-trigger",
 ];
 
+const QUIET: Attributes = Attributes::NO_SUID.and(Attributes::NO_DEV);
+
 /// What the spawner is told and given.
 pub(super) struct Rooted {
     pub(super) root: Root,
     pub(super) fds: Vec<OwnedFd>,
 }
 
-/// The root of a cell. `root_id`: the node's id of its root user; `layers`: of its image.
-pub(super) fn prepare(
+/// The root of a cell. `root_id`: the node's id of its root user; `layers`: of its image; `disks`:
+/// the folder for one that is on the disk.
+pub(super) async fn prepare(
     container: Option<&Container>,
     layers: Option<&Layers>,
     root_id: u32,
+    disks: &Path,
 ) -> Result<Rooted, Error> {
     let fds = Vec::new();
     match (container, layers) {
@@ -66,18 +72,28 @@ pub(super) fn prepare(
             root: Root::Bare,
             fds,
         }),
-        (Some(container), Some(layers)) => of_image(container, layers, root_id),
+        (Some(container), Some(layers)) => of_image(container, layers, root_id, disks).await,
     }
 }
 
-fn of_image(container: &Container, layers: &Layers, root_id: u32) -> Result<Rooted, Error> {
+async fn of_image(
+    container: &Container,
+    layers: &Layers,
+    root_id: u32,
+    disks: &Path,
+) -> Result<Rooted, Error> {
     let failed =
         |e: kernel::Error| kernel_failed("the root of the container could not be prepared", &e);
     lsm::check_files(container)?;
     let mut fds = vec![mount::copy_tree(&layers.folder, false).map_err(failed)?];
     let bytes = container.effective_root_bytes();
     if bytes > 0 {
-        fds.push(upper(bytes, root_id).map_err(failed)?);
+        let made = match container.root_on_disk {
+            false => mount::tmpfs(bytes, 0o700, QUIET).map_err(failed)?,
+            true => on_disk(disks, bytes).await?,
+        };
+        upper(&made, root_id).map_err(failed)?;
+        fds.push(made);
     }
     let texts = |usual: &[&str], own: &[String]| {
         let usual = usual.iter().filter(|_| !container.unmasked);
@@ -98,29 +114,37 @@ fn of_image(container: &Container, layers: &Layers, root_id: u32) -> Result<Root
     Ok(Rooted { root, fds })
 }
 
-/// What the container writes: `upper`, which belongs to its root, and `work`, overlayfs' own.
-fn upper(bytes: u64, root_id: u32) -> KernelResult<OwnedFd> {
-    let quiet = Attributes::NO_SUID | Attributes::NO_DEV;
-    let tmpfs = mount::tmpfs(bytes, 0o700, quiet)?;
+/// Made by a thread that may wait for the disk.
+async fn on_disk(folder: &Path, bytes: u64) -> Result<OwnedFd, Error> {
+    let folder = folder.to_owned();
+    let made = tokio::task::spawn_blocking(move || disk::make(&folder, bytes, "")).await;
+    let made = made.unwrap_or_else(|e| Err(Error::internal(format!("a disk: {e}"))));
+    made.map_err(|e| e.field("cell.spec.container.root_on_disk"))
+}
+
+/// Where the container writes: `upper`, which belongs to its root, and `work`, overlayfs' own.
+fn upper(made: &OwnedFd, root_id: u32) -> KernelResult<()> {
     for name in ["upper", "work"] {
         let mode = Mode::from_raw_mode(0o755);
-        rustix::fs::mkdirat(&tmpfs, name, mode).call_on("mkdir", Path::new(name))?;
+        rustix::fs::mkdirat(made, name, mode).call_on("mkdir", Path::new(name))?;
     }
     let (uid, gid) = (Uid::from_raw(root_id), Gid::from_raw(root_id));
-    rustix::fs::chownat(&tmpfs, "upper", Some(uid), Some(gid), AtFlags::empty())
-        .call_on("chown", Path::new("upper"))?;
-    Ok(tmpfs)
+    rustix::fs::chownat(made, "upper", Some(uid), Some(gid), AtFlags::empty())
+        .call_on("chown", Path::new("upper"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_cell_without_a_container_has_the_nodes_root_and_one_without_an_image_none() {
-        let none = prepare(None, None, 0).unwrap();
+    #[tokio::test]
+    async fn a_cell_without_a_container_has_the_nodes_root_and_one_without_an_image_none() {
+        let none = prepare(None, None, 0, Path::new("/")).await.unwrap();
         assert_eq!((none.root, none.fds.len()), (Root::Node, 0));
-        let bare = prepare(Some(&Container::default()), None, 0).unwrap();
+        let empty = Container::default();
+        let bare = prepare(Some(&empty), None, 0, Path::new("/"))
+            .await
+            .unwrap();
         assert_eq!((bare.root, bare.fds.len()), (Root::Bare, 0));
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use model::error::{Error, Reason};
 use model::name::Uid;
-use model::quota::Quota;
+use model::quota::{Quota, Storage};
 use model::status::Object;
 
 use super::{Index, Inner, Key, is_within, wrong_state};
@@ -19,21 +19,21 @@ pub(super) struct CellEntry {
     pub(super) handle: CellHandle,
     pub(super) range: Option<IdRange>,
     /// What its volumes may hold together, in bytes.
-    pub(super) tmpfs: u64,
+    pub(super) storage: Storage,
     pub(super) nested: IdPool,
     /// Nothing new may begin in it any more.
     pub(super) closed: bool,
 }
 
 impl Index {
-    /// Registers the owner of a cell, whose volumes may hold `tmpfs` bytes together. Refused where
+    /// Registers the owner of a cell, whose files may take `storage`. Refused where
     /// the enclosing cell was closed meanwhile.
     pub(crate) fn register(
         &self,
         key: Key,
         handle: CellHandle,
         range: Option<IdRange>,
-        tmpfs: u64,
+        storage: Storage,
     ) -> Result<(), Error> {
         let mut inner = self.lock();
         if let Some(parent) = key.parent()
@@ -48,11 +48,11 @@ impl Index {
             uid: handle.uid(),
             handle,
             range,
-            tmpfs,
+            storage,
             nested: IdPool::within(range),
             closed: false,
         };
-        inner.counts.add(&key.tenant, Quota::Tmpfs, tmpfs);
+        inner.counts.add_storage(&key.tenant, storage);
         inner.cells.insert(key.clone(), entry);
         inner.hold_within(&key);
         Ok(())
@@ -166,7 +166,7 @@ impl Inner {
         if self.cells.get(key).is_some_and(|entry| entry.uid == uid)
             && let Some(entry) = self.cells.remove(key)
         {
-            self.counts.subtract(&key.tenant, Quota::Tmpfs, entry.tmpfs);
+            self.counts.subtract_storage(&key.tenant, entry.storage);
             if let Some(range) = entry.range {
                 self.free(key, range);
             }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use model::error::Error;
 use model::name::Tenant;
 use model::object::Kind;
-use model::quota::{Limits, Quota};
+use model::quota::{Limits, Quota, Storage};
 
 /// Who may have how much, as of the moment of the call.
 pub(crate) type LimitsNow = Arc<dyn Fn() -> Arc<Limits> + Send + Sync>;
@@ -50,6 +50,20 @@ impl Counts {
         self.counts.add(tenant, quota, amount);
     }
 
+    /// A tenant's workloads have so much more to write to, whatever the quotas.
+    pub(super) fn add_storage(&mut self, tenant: &Tenant, more: Storage) {
+        for (quota, bytes) in more.by_quota() {
+            self.add(tenant, quota, bytes);
+        }
+    }
+
+    /// They have so much less.
+    pub(super) fn subtract_storage(&mut self, tenant: &Tenant, less: Storage) {
+        for (quota, bytes) in less.by_quota() {
+            self.subtract(tenant, quota, bytes);
+        }
+    }
+
     /// A tenant has so much less.
     pub(super) fn subtract(&mut self, tenant: &Tenant, quota: Quota, amount: u64) {
         self.counts.subtract(tenant, quota, amount);
@@ -60,7 +74,13 @@ impl super::Index {
     /// What a tenant has of what the index counts.
     pub(crate) fn used(&self, tenant: &Tenant) -> Vec<(Quota, u64)> {
         let inner = self.lock();
-        let counted = [Quota::Cells, Quota::Executables, Quota::Ids, Quota::Tmpfs];
+        let counted = [
+            Quota::Cells,
+            Quota::Executables,
+            Quota::Ids,
+            Quota::Tmpfs,
+            Quota::Disk,
+        ];
         let mut used: Vec<_> = counted
             .into_iter()
             .map(|quota| (quota, inner.counts.used(tenant, quota)))

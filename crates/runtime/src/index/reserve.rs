@@ -7,7 +7,7 @@ use std::sync::Arc;
 use model::error::{Error, Reason};
 use model::name::{Tenant, Uid};
 use model::object::Kind;
-use model::quota::Quota;
+use model::quota::{Quota, Storage};
 
 use super::counts::quota_of;
 use super::{Index, Inner, Key, is_within, silent, wrong_state};
@@ -114,31 +114,49 @@ impl Index {
         })
     }
 
-    /// Whether a tenant's volumes may hold so many bytes more.
-    pub(crate) fn admit_tmpfs(&self, tenant: &Tenant, bytes: u64) -> Result<(), Error> {
-        let admitted = self.lock().counts.admit(tenant, Quota::Tmpfs, bytes);
-        admitted.map_err(|e| e.field("cell.spec.volumes"))
+    /// Whether what a tenant's workloads write may hold so much more.
+    pub(crate) fn admit_storage(&self, tenant: &Tenant, wanted: Storage) -> Result<(), Error> {
+        self.lock().admit_storage(tenant, wanted)
     }
 }
 
 impl Index {
-    /// A tenant's volumes may hold so many bytes more, until they are given back. Refused where
-    /// that is beyond its quota, unless they are `there` already.
-    pub(crate) fn take_tmpfs(&self, tenant: &Tenant, bytes: u64, there: bool) -> Result<(), Error> {
+    /// A tenant's volumes may hold so much more, until it is given back. Refused where that is
+    /// beyond its quotas, unless they are `there` already.
+    pub(crate) fn take_storage(
+        &self,
+        tenant: &Tenant,
+        wanted: Storage,
+        there: bool,
+    ) -> Result<(), Error> {
         let mut inner = self.lock();
         if !there {
-            inner.counts.admit(tenant, Quota::Tmpfs, bytes)?;
+            inner.admit_storage(tenant, wanted)?;
         }
-        inner.counts.add(tenant, Quota::Tmpfs, bytes);
+        inner.counts.add_storage(tenant, wanted);
         Ok(())
     }
 
-    pub(crate) fn give_tmpfs(&self, tenant: &Tenant, bytes: u64) {
-        self.lock().counts.subtract(tenant, Quota::Tmpfs, bytes);
+    pub(crate) fn give_storage(&self, tenant: &Tenant, held: Storage) {
+        self.lock().counts.subtract_storage(tenant, held);
     }
 }
 
 impl Inner {
+    fn admit_storage(&self, tenant: &Tenant, wanted: Storage) -> Result<(), Error> {
+        for (quota, bytes) in wanted.by_quota() {
+            let field = match quota {
+                Quota::Disk => "cell.spec.container.root_bytes",
+                _ => "cell.spec.volumes",
+            };
+            if bytes > 0 {
+                let admitted = self.counts.admit(tenant, quota, bytes);
+                admitted.map_err(|e| e.field(field))?;
+            }
+        }
+        Ok(())
+    }
+
     fn check_name(&self, key: &Key, kind: Kind) -> Result<(), Error> {
         if let Some(parent) = key.parent() {
             let Some(entry) = self.cells.get(&parent) else {

@@ -11,7 +11,7 @@ use model::exit::{Exit, How};
 use model::lifecycle::State;
 use model::name::{ObjectPath, Tenant, Uid};
 use model::object::{Kind, ObjectRef};
-use model::quota::{Amount, Capacity, Limits, Quota, Quotas};
+use model::quota::{Amount, Capacity, Limits, Quota, Quotas, Storage};
 use model::request::{Filter, ListQuery, Scope};
 use model::selector::Selector;
 use model::status::{CellStatus, ExecutableStatus, Meta, Object};
@@ -195,7 +195,9 @@ fn the_name_of_a_departing_cell_is_ending_or_free() {
         let index = index();
         let reservation = reserve(&index, "web", 1).unwrap();
         let (handle, range) = (CellHandle::without_owner(Uid([1; 16])), reservation.range());
-        index.register(key("web"), handle, range, 0).unwrap();
+        index
+            .register(key("web"), handle, range, Storage::default())
+            .unwrap();
         index.publish_new(cell("web", 1, State::Running), reservation);
         index.close(&key("web"), false).unwrap();
         std::thread::scope(|scope| {

@@ -137,16 +137,12 @@ fn check_program(container: &Container) -> Result<()> {
             let problem = "must name a program, where there is no image";
             return Err(Error::invalid("entrypoint", problem));
         }
-        if container.root_bytes.is_some() {
-            return Err(Error::invalid(
-                "root_bytes",
-                "has a meaning only with an image",
-            ));
-        }
         if container.pull != super::spec::Pull::Usual {
             return Err(Error::invalid("pull", "has a meaning only with an image"));
         }
         for (field, given) in [
+            ("root_bytes", container.root_bytes.is_some()),
+            ("root_on_disk", container.root_on_disk),
             ("devices", !container.devices.is_empty()),
             ("all_devices", container.all_devices),
             ("unmasked", container.unmasked),

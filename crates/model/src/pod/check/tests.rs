@@ -136,7 +136,7 @@ fn fuse(target: &str) -> crate::device::Device {
 
 #[test]
 fn what_a_container_cant_have_is_refused_by_the_fields_path() {
-    let cases: [(&str, Change); 15] = [
+    let cases: [(&str, Change); 16] = [
         ("share_processes", |pod| {
             pod.share_processes = true;
             pod.host_pid = true;
@@ -180,6 +180,9 @@ fn what_a_container_cant_have_is_refused_by_the_fields_path() {
             let grace = Some(Duration::ZERO);
             pod.containers[0].liveness = Some(Probe { grace, ..probe() });
         }),
+        ("containers[0].root_on_disk", |pod| {
+            pod.containers[0].root_on_disk = true;
+        }),
         ("containers[0].root_bytes", |pod| {
             pod.containers[0].root_bytes = Some(1 << 20);
         }),
@@ -213,7 +216,7 @@ fn volumes_that_cant_be_are_refused_by_the_fields_path() {
         }),
         ("fs_group", |pod| pod.fs_group = Some(DEFAULT_ID_RANGE)),
         ("volumes[0].empty.size_bytes", |pod| {
-            let (medium, size_bytes) = (Medium::Disk, Some(1 << 20));
+            let (medium, size_bytes) = (Medium::Disk, Some((16 << 20) - 1));
             pod.volumes[0].source = Source::Empty(Empty { medium, size_bytes });
         }),
         ("volumes[0].empty.size_bytes", |pod| {

@@ -10,6 +10,7 @@ use crate::pod::spec::Draft;
 use crate::pod::sub_path;
 use crate::pod::told::{self, FileFact};
 use crate::pod::volume::{Empty, Files, Host, Medium, Source, Volume, VolumeMount, is_of_node};
+use crate::quota::check_disk;
 use crate::text::{check_absolute_path, check_count, check_relative_path};
 
 /// The most files of a pod that tell facts: what they say takes no room in the spec.
@@ -50,10 +51,7 @@ fn check_facts(volumes: &[Volume]) -> Result<()> {
 fn check_empty(empty: &Empty) -> Result<()> {
     match (empty.medium, empty.size_bytes) {
         (_, None) => Ok(()),
-        (Medium::Disk, Some(_)) => {
-            let problem = "has a meaning in memory alone: the node's disk bounds no folder";
-            Err(Error::invalid("size_bytes", problem))
-        }
+        (Medium::Disk, size) => check_disk("size_bytes", size),
         (Medium::Memory, Some(size)) if size < 4096 || i64::try_from(size).is_err() => {
             let problem = "must be at least 4096 and below 2^63";
             Err(Error::invalid("size_bytes", problem))

@@ -14,6 +14,7 @@ mod pull;
 pub(crate) mod quantity;
 pub(crate) mod reader;
 mod selinux;
+mod storage;
 mod volume;
 
 use std::cell::RefCell;
@@ -293,6 +294,7 @@ pub(crate) fn spec(
         container::container(it, beside, &pods, false, &mut ports)
     });
     selinux::label_files(&mut draft);
+    storage::roots(&mut fields, &mut draft, annotations);
     owner::owners(&mut fields, &mut draft, annotations, &devices);
     device::devices(&mut fields, &mut draft, &devices);
     volume::below(&mut draft);

@@ -285,6 +285,42 @@ fn a_folder_of_the_node_is_read_only_in_words_or_has_an_owner() {
 }
 
 #[test]
+fn what_a_pod_writes_is_on_the_disk_where_an_annotation_says_so() {
+    let mut document = pod(json!({
+        "containers": [
+            {"name": "a", "image": "x", "volumeMounts": [
+                {"name": "sized", "mountPath": "/a"}, {"name": "plain", "mountPath": "/b"},
+                {"name": "fast", "mountPath": "/c"}]},
+            {"name": "b", "image": "x", "securityContext": {"readOnlyRootFilesystem": true}}],
+        "volumes": [{"name": "sized", "emptyDir": {"sizeLimit": "2Gi"}},
+            {"name": "plain", "emptyDir": {}},
+            {"name": "fast", "emptyDir": {"medium": "Memory"}}]}));
+    let mut with = |storage: &str| {
+        document["metadata"]["annotations"] = json!({"pod.aurae/storage": storage});
+        read(vec![document.clone()])
+    };
+    let on_disk = |draft: &Draft| {
+        let roots = draft.containers.iter().map(|it| it.root_on_disk).collect();
+        let sizes = draft.volumes.iter().map(|volume| match &volume.source {
+            Source::Empty(empty) => empty.storage().unwrap().disk,
+            other => panic!("{other:?}"),
+        });
+        (roots, sizes.collect())
+    };
+    let taken = with("disk").unwrap();
+    let draft = &taken[0].draft;
+    let (roots, sizes): (Vec<bool>, Vec<u64>) = on_disk(draft);
+    assert_eq!(roots, [true, false], "one is read-only");
+    assert_eq!(sizes, [2 << 30, 64 << 20, 0]);
+    PodSpec::try_from(draft.clone()).unwrap();
+    let memory = with("memory").unwrap();
+    let (roots, sizes): (Vec<bool>, Vec<u64>) = on_disk(&memory[0].draft);
+    assert_eq!((roots, sizes), (vec![false, false], vec![0, 0, 0]));
+    let problems = with("ssd").unwrap_err();
+    assert!(problems[0].words.contains("disk or memory"), "{problems:?}");
+}
+
+#[test]
 fn how_long_a_pod_may_be_there_and_how_it_is_asked_to_end() {
     let mut document = pod(json!({
         "activeDeadlineSeconds": 90, "os": {"name": "linux"}, "priorityClassName": "low",

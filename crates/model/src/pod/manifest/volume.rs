@@ -7,7 +7,7 @@ use base64::Engine;
 
 use super::files::{self, Around, Parts};
 use super::reader::Fields;
-use super::{container, quantity};
+use super::{container, quantity, storage};
 use crate::cell::Propagation;
 use crate::pod::spec::Draft;
 use crate::pod::volume::{Empty, Host, HostKind, Source, Volume, is_of_node};
@@ -19,7 +19,8 @@ pub(super) fn volume(
     devices: &mut BTreeSet<String>,
 ) -> Volume {
     let name = fields.text("name");
-    let empty = fields.object("emptyDir").map(empty);
+    let on_disk = storage::is_on_disk(around.annotations);
+    let empty = fields.object("emptyDir").map(|it| empty(it, on_disk));
     let mut files = |field: &str, read: fn(Fields<'_>, &mut Parts<'_>)| {
         let object = fields.object(field)?;
         let mut parts = Parts::new(&name, around);
@@ -53,14 +54,20 @@ pub(super) fn volume(
 const DEVICE: &str = "CharDevice";
 const BLOCK_DEVICE: &str = "BlockDevice";
 
-/// In memory, whatever the medium: the node's disk bounds no folder.
-fn empty(mut fields: Fields<'_>) -> Source {
-    fields.only("medium", &["", "Memory"]);
+/// In memory, unless the pod's annotation has on the disk what names no medium.
+fn empty(mut fields: Fields<'_>, on_disk: bool) -> Source {
+    let medium = fields.text("medium");
+    if !["", "Memory"].contains(&medium.as_str()) {
+        fields.refuse("medium", format!("is {medium}: only Memory can be taken"));
+    }
     let size_bytes = container::quantity(&mut fields, "sizeLimit", quantity::whole);
     fields.end();
-    Source::Empty(Empty {
-        size_bytes,
-        ..Empty::default()
+    Source::Empty(match on_disk && medium.is_empty() {
+        true => storage::empty(size_bytes),
+        false => Empty {
+            size_bytes,
+            ..Empty::default()
+        },
     })
 }
 
