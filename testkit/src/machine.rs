@@ -16,13 +16,14 @@ use crate::exec;
 
 /// What QEMU's monitor prints when it has carried out a command.
 const PROMPT: &[u8] = b"(qemu) ";
-/// The virtual processors take turns in one thread. With a thread each (`thread=multi`), a processor
-/// may go on with the translation of an instruction that another has replaced since: the kernel
-/// patches its own code while it runs, with a breakpoint in between, and such a processor meets the
-/// breakpoint for ever. The node stands still, busy, without a word on its console. The first and the
-/// last group with a quota of the processor make the kernel patch `update_curr`, which runs at each
-/// tick: three nodes of three that set and lifted a quota in a loop stood still within a minute
-/// (QEMU 7.2, Linux 6.1), and none did whose loop patched nothing, or in one thread.
+/// The virtual processors take turns in one thread. With a thread each (`thread=multi`), a
+/// processor may go on with the translation of an instruction that another has replaced since: the
+/// kernel patches its own code while it runs, with a breakpoint in between, and such a processor
+/// meets the breakpoint for ever. The node stands still, busy, without a word on its console. The
+/// first and the last group with a quota of the processor make the kernel patch `update_curr`,
+/// which runs at each tick: three nodes of three that set and lifted a quota in a loop stood still
+/// within a minute (QEMU 7.2, Linux 6.1), and none did whose loop patched nothing, or in one
+/// thread.
 const TRANSLATOR: &str = "tcg,thread=single";
 /// The monitor answers at once, or QEMU hangs.
 const MONITOR_DEADLINE: Duration = Duration::from_secs(10);

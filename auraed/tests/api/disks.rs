@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Disks that workloads have of their own: a container's root and a pod's empty volume on the node's
-//! disk, their bound, whose they are, and that nothing is left of them.
+//! Disks that workloads have of their own: a container's root and a pod's empty volume on the
+//! node's disk, their bound, whose they are, and that nothing is left of them.
 
 use std::fs;
 

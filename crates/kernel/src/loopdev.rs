@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Loop devices (loop(4)): a file as a disk. The device goes by itself with its last user, so a file
-//! system that is mounted from it keeps it, and nothing is left to be undone after a crash.
+//! Loop devices (loop(4)): a file as a disk. The device goes by itself with its last user, so a
+//! file system that is mounted from it keeps it, and nothing is left to be undone after a crash.
 //!
 //! It knows neither what is in the file nor who wants it; that is `runtime`'s.
 

@@ -46,8 +46,8 @@ pub struct Empty {
     /// Where its files are.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub medium: Medium,
-    /// The most that it holds, in bytes. `None`: in memory [`DEFAULT_EMPTY_BYTES`], on the disk what
-    /// there is.
+    /// The most that it holds, in bytes. `None`: in memory [`DEFAULT_EMPTY_BYTES`], on the disk
+    /// what there is.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub size_bytes: Option<u64>,
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether what a pod writes is on the node's disk. In Kubernetes it is, and nothing but an eviction
-//! bounds it; a pod of ours keeps it in memory, with a bound, unless an annotation says that it is
-//! to be on the disk, with the same bound.
+//! Whether what a pod writes is on the node's disk. In Kubernetes it is, and nothing but an
+//! eviction bounds it; a pod of ours keeps it in memory, with a bound, unless an annotation says
+//! that it is to be on the disk, with the same bound.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,8 @@ use super::super::spec::Draft;
 use super::super::volume::{DEFAULT_EMPTY_BYTES, Empty, Medium};
 use super::reader::Fields;
 
-/// `disk` or `memory`: of the roots of all containers, and of every `emptyDir` that names no medium.
+/// `disk` or `memory`: of the roots of all containers, and of every `emptyDir` that names no
+/// medium.
 const STORAGE: &str = "pod.aurae/storage";
 
 /// Whether the annotations ask for the disk.
