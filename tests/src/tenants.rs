@@ -10,6 +10,7 @@ use testkit::node::{Node, Options};
 
 use crate::callers::{PEOPLE, of};
 use crate::daemon::DIE;
+use crate::image;
 use crate::story::{Chapter, Story, inspect, powered_off};
 
 pub(crate) const CHAPTER: Chapter = Chapter {
@@ -43,6 +44,10 @@ pub(crate) const CHAPTER: Chapter = Chapter {
         Story {
             name: "a tenant reads no more of a disk than its quota, and another as it likes",
             tell: disks,
+        },
+        Story {
+            name: "what a tenant writes to a disk of its own is bounded by its quota, too",
+            tell: own_disks,
         },
         Story {
             name: "a quota is refused by its name, at once and after the daemon's death",
@@ -415,20 +420,68 @@ fn disks(node: &mut Node) -> Result<()> {
         let read = format!("aurae cell run io && aurae run --cell io -d -- sh -c '{read}'");
         of(node, tenant, &read)?;
     }
-    let groups = "/sys/fs/cgroup/aurae/tenants";
-    let bytes = |node: &Node, tenant: &str| -> Result<u64> {
-        let stat = node.sh(&format!("cat {groups}/{tenant}/io.stat"))?;
-        let read = stat.split_whitespace();
-        let read = read.filter_map(|word| word.strip_prefix("rbytes=")?.parse().ok());
-        Ok(read.max().unwrap_or(0))
+    red_has_the_least(node, "rbytes=")?;
+    let (used, limit) = rate(node, "red", "io_read_bytes")?;
+    ensure!(
+        limit == 64 << 10 && used > 0 && used < 4 * limit,
+        "{used} of {limit}"
+    );
+    let bounds = format!("cat {GROUPS}/red/io.max");
+    ensure!(node.sh(&bounds)?.contains("rbps=65536"), "no bound");
+    node.sh("aurae tenant set red io_read_bytes=default")?;
+    let lifted = format!(
+        "for i in $(seq 400); do grep -q rbps=6 {GROUPS}/red/io.max || exit 0; \
+        busybox usleep 200000; done; exit 1"
+    );
+    node.sh(&lifted)?;
+    of(node, "red", "aurae rm -rf io")?;
+    of(node, "blue", "aurae rm -rf io").map(drop)
+}
+
+/// What is written to a loop device is written by the kernel's own threads to the node's disk: that
+/// is the tenant's all the same.
+fn own_disks(node: &mut Node) -> Result<()> {
+    people(node)?;
+    node.sh(image::BUSYBOX)?;
+    node.sh("aurae tenant set red io_write_bytes=64Ki")?;
+    let write = "while :; do busybox dd if=/dev/zero of=/x bs=64k count=64 conv=fsync; done 2>&1";
+    let flags = "--pull never --root-on-disk --root-size 32M";
+    for tenant in ["red", "blue"] {
+        of(
+            node,
+            tenant,
+            &format!(
+                "aurae image import --name disk:1 /root/busybox.tar && \
+                 aurae run -d --name io {flags} disk:1 -- sh -c '{write}'"
+            ),
+        )?;
+    }
+    red_has_the_least(node, "wbytes=")?;
+    node.sh("aurae tenant set red io_write_bytes=default")?;
+    of(node, "red", "aurae rm -rf io")?;
+    of(node, "blue", "aurae rm -rf io").map(drop)
+}
+
+const GROUPS: &str = "/sys/fs/cgroup/aurae/tenants";
+
+/// Of the node's disk red has moved something, and blue, which does the same without a bound, far
+/// more.
+fn red_has_the_least(node: &Node, kind: &str) -> Result<()> {
+    let disk = node.sh("mountpoint -d /")?;
+    let bytes = |tenant: &str| -> Result<u64> {
+        let stat = node.sh(&format!("cat {GROUPS}/{tenant}/io.stat"))?;
+        let of_disk = stat.lines().find_map(|line| {
+            let words = line.strip_prefix(disk.trim())?.split_whitespace();
+            words
+                .filter_map(|word| word.strip_prefix(kind)?.parse().ok())
+                .next()
+        });
+        Ok(of_disk.unwrap_or(0))
     };
-    let (red_had, blue_had) = (bytes(node, "red")?, bytes(node, "blue")?);
+    let (red_had, blue_had) = (bytes("red")?, bytes("blue")?);
     let (mut red, mut blue) = (0, 0);
     for _ in 0..200 {
-        (red, blue) = (
-            bytes(node, "red")? - red_had,
-            bytes(node, "blue")? - blue_had,
-        );
+        (red, blue) = (bytes("red")? - red_had, bytes("blue")? - blue_had);
         if red > 0 && blue >= 4 * red + (8 << 20) {
             break;
         }
@@ -436,23 +489,9 @@ fn disks(node: &mut Node) -> Result<()> {
     }
     ensure!(
         red > 0 && blue >= 4 * red + (8 << 20),
-        "red read {red} bytes, blue {blue}"
+        "of {kind} red has {red}, blue {blue}"
     );
-    let (used, limit) = rate(node, "red", "io_read_bytes")?;
-    ensure!(
-        limit == 64 << 10 && used > 0 && used < 4 * limit,
-        "{used} of {limit}"
-    );
-    let bounds = format!("cat {groups}/red/io.max");
-    ensure!(node.sh(&bounds)?.contains("rbps=65536"), "no bound");
-    node.sh("aurae tenant set red io_read_bytes=default")?;
-    let lifted = format!(
-        "for i in $(seq 400); do grep -q rbps=6 {groups}/red/io.max || exit 0; \
-        busybox usleep 200000; done; exit 1"
-    );
-    node.sh(&lifted)?;
-    of(node, "red", "aurae rm -rf io")?;
-    of(node, "blue", "aurae rm -rf io").map(drop)
+    Ok(())
 }
 
 fn quotas(node: &mut Node) -> Result<()> {

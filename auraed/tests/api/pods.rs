@@ -112,6 +112,19 @@ pub(crate) async fn logs(person: &Person, path: &str) -> String {
     person.log_of(at(path)).await
 }
 
+/// Waits until the log is that: what a program has printed is there a moment later.
+pub(crate) async fn until_logged(person: &Person, path: &str, wanted: &str) {
+    let begun = Instant::now();
+    loop {
+        let said = logs(person, path).await;
+        if said == wanted {
+            return;
+        }
+        assert!(begun.elapsed() < SOON, "it says {said:?}, not {wanted:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
 /// Runs a shell in a container; its status.
 pub(crate) async fn exec(person: &Person, cell: &str, script: &str) -> Option<runtime::exit::How> {
     exec_as(person, cell, script, runtime::ExecutableSpec::default()).await

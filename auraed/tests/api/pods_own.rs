@@ -10,6 +10,7 @@ use crate::caller::Person;
 use crate::node::TestNode;
 use crate::pods::{
     EXITED, IMAGE, assert_clean, busybox, container, exec, logs, people, remove, run, spec, until,
+    until_logged,
 };
 
 fn of_image(name: &str, script: &str) -> wire::Container {
@@ -88,18 +89,19 @@ async fn containers_see_each_others_processes_where_the_pod_shares_them() {
     let status = until(&ann, "web", "killed by its neighbour", killed).await;
     let how = status.containers[1].last_exit.as_ref().unwrap().how;
     assert_eq!(how, Some(api::runtime::v0::exit::How::Signal(15)));
-    assert_eq!(logs(&ann, "web/look/main").await, "seen\n");
-    // A program beside it has the same view and what the main one has.
-    let ps = "busybox ps | busybox grep -q '[s]leep 43213'";
-    let ps = format!("export PATH=/bin; {ps}");
+    // A program beside it has the same view and what the main one has: it waits for what that
+    // becomes after it has said what it has seen.
+    let ps = "export PATH=/bin; for i in $(busybox seq 300); do
+        busybox ps | busybox grep -q '[s]leep 43213' && exit 0; busybox sleep 0.1; done; exit 1";
     assert_eq!(
-        crate::pods::exec(&ann, "web/sleeps", &ps).await,
+        crate::pods::exec(&ann, "web/sleeps", ps).await,
         crate::pods::EXITED
     );
+    until_logged(&ann, "web/look/main", "seen\n").await;
     node.kill_daemon();
     let ann = crate::caller::Person::new(ann.target.clone(), ann.serial.clone()).await;
     assert_eq!(
-        crate::pods::exec(&ann, "web/look", &ps).await,
+        crate::pods::exec(&ann, "web/look", ps).await,
         crate::pods::EXITED
     );
     for path in ["web", "other"] {

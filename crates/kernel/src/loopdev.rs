@@ -14,11 +14,12 @@ use rustix::io::Errno;
 use crate::error::check;
 use crate::{Context, Error, Result};
 
-/// Where a device is asked for. Its node is there before its driver: who opens it has the kernel
-/// load that.
+/// Where a device is asked for.
 const CONTROL: &str = "/dev/loop-control";
 /// `LOOP_CTRL_MINOR` of the miscellaneous devices, `Documentation/admin-guide/devices.txt`.
 const CONTROL_NUMBER: (u32, u32) = (10, 237);
+/// `LOOP_MAJOR`.
+const MAJOR: u32 = 7;
 /// `LOOP_CTL_GET_FREE` of `linux/loop.h`: the number of a device that has no file.
 const GET_FREE: libc::c_ulong = 0x4C82;
 /// `LOOP_CONFIGURE`: a file and its settings in one step, since Linux 5.8.
@@ -72,7 +73,11 @@ impl Loop {
     /// `ENOENT`, `ENXIO`, `ENODEV`: the kernel has no loop devices. `EPERM`: without
     /// `CAP_SYS_ADMIN`. `EBUSY`: other processes were quicker again and again.
     pub fn attach(file: impl AsFd) -> Result<Loop> {
-        let control = control()?;
+        let control = open(
+            Path::new(CONTROL),
+            FileType::CharacterDevice,
+            CONTROL_NUMBER,
+        )?;
         let mut tries = 0;
         loop {
             tries += 1;
@@ -88,8 +93,8 @@ impl Loop {
         let number = unsafe { libc::ioctl(control.as_raw_fd(), GET_FREE as _) };
         let number = check("ioctl(LOOP_CTL_GET_FREE)", number.into())?;
         let path = PathBuf::from(format!("/dev/loop{number}"));
-        let device = File::options().read(true).write(true).open(&path);
-        let device = OwnedFd::from(device.call_on("open", &path)?);
+        let minor = u32::try_from(number).unwrap_or(u32::MAX);
+        let device = OwnedFd::from(open(&path, FileType::BlockDevice, (MAJOR, minor))?);
         let config = Config {
             fd: file.as_fd().as_raw_fd().unsigned_abs(),
             block_size: 0,
@@ -134,16 +139,15 @@ impl Info {
     }
 }
 
-/// Where no udev was before us, the node is made: by its name alone the kernel finds the driver.
-fn control() -> Result<File> {
-    let path = Path::new(CONTROL);
+/// Opens a device. Where its node isn't there it is made: by its number alone the kernel finds the
+/// driver, and loads it. So it is without udev, and in a container with a `/dev` of its own.
+fn open(path: &Path, kind: FileType, (major, minor): (u32, u32)) -> Result<File> {
     let open = || File::options().read(true).write(true).open(path);
     match open() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let (major, minor) = CONTROL_NUMBER;
             let device = rustix::fs::makedev(major, minor);
             let mode = Mode::RUSR | Mode::WUSR;
-            match rustix::fs::mknodat(CWD, path, FileType::CharacterDevice, mode, device) {
+            match rustix::fs::mknodat(CWD, path, kind, mode, device) {
                 Ok(()) | Err(Errno::EXIST) => open().call_on("open", path),
                 Err(errno) => Err(Error::new("mknod", errno).on(path)),
             }

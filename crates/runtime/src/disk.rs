@@ -60,6 +60,8 @@ const LOST: &str = "lost+found";
 pub(crate) fn make(folder: &Path, bytes: u64, label: &str) -> Result<OwnedFd, Error> {
     room(folder, bytes)?;
     let file = allocated(folder, bytes)?;
+    // Others that were made meanwhile may have taken what was seen to be there.
+    room(folder, 0).map_err(|_| full(bytes, 0))?;
     format(&file)?;
     let device = Loop::attach(&file).map_err(|e| {
         let message = format!("the node's kernel gives no loop device for a disk: {e}");
