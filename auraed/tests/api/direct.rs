@@ -82,6 +82,17 @@ async fn read(answers: &mut Streaming<wire::AttachResponse>) -> (Vec<u8>, Vec<u8
     (out, err, exit)
 }
 
+/// It is what seq(1) prints up to that number.
+fn assert_counts(out: &[u8], last: u32) {
+    let all: String = (1..=last).map(|number| format!("{number}\n")).collect();
+    assert!(
+        out == all.as_bytes(),
+        "{} of {} bytes",
+        out.len(),
+        all.len()
+    );
+}
+
 async fn ended(person: &Person, run: &wire::ExecutableStatus) -> wire::ExecutableStatus {
     let wait = wire::WaitRequest {
         r#ref: run.meta.as_ref().unwrap().r#ref.clone(),
@@ -143,13 +154,7 @@ async fn it_is_whole_at_any_pace_and_in_no_log() {
 
     let (out, err, exit) = read(&mut slow).await;
     assert_eq!((err.len(), exit), (0, Some(How::Code(0))));
-    let all: String = (1..=last).map(|number| format!("{number}\n")).collect();
-    assert!(
-        out == all.as_bytes(),
-        "{} of {} bytes",
-        out.len(),
-        all.len()
-    );
+    assert_counts(&out, last);
     assert_eq!(ended(&ann, &begun).await.stdout_bytes, 0);
     assert!(files_with(&node.state(), b"\n3999998\n").is_empty());
     // The same by the log, so that the search is one.
@@ -176,13 +181,7 @@ async fn a_full_disk_is_not_in_its_way() {
     let mut answers = attach(&ann, "web/seq").await.unwrap();
     node.fill_disk();
     let (out, _, exit) = read(&mut answers).await;
-    let all: String = (1..=last).map(|number| format!("{number}\n")).collect();
-    assert!(
-        out == all.as_bytes(),
-        "{} of {} bytes",
-        out.len(),
-        all.len()
-    );
+    assert_counts(&out, last);
     assert_eq!(exit, Some(How::Code(0)));
     node.empty_disk();
     node.stop();

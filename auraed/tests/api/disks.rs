@@ -7,7 +7,7 @@ use std::fs;
 use api::pod::v0 as pod;
 use api::runtime::v0 as wire;
 use api::status::{Failure, Reason, from_status};
-use api::tenant::v0::{Quotas, SetRequest};
+use api::tenant::v0::Quotas;
 use testkit::soon;
 
 use crate::caller::Person;
@@ -37,14 +37,12 @@ async fn stays(person: &Person, bytes: u64) -> Result<(), tonic::Status> {
 }
 
 async fn set_disk(administrator: &Person, amount: &str) {
-    let request = SetRequest {
-        name: "acme".to_owned(),
-        quotas: Some(Quotas {
-            disk: Some(amount.to_owned()),
-            ..Quotas::default()
-        }),
+    let disk = Some(amount.to_owned());
+    let quotas = Quotas {
+        disk,
+        ..Quotas::default()
     };
-    administrator.node.tenant().set(request).await.unwrap();
+    crate::quotas::set(administrator, quotas).await;
 }
 
 async fn remove(person: &Person) {

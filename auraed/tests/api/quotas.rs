@@ -113,7 +113,7 @@ fn every_quota_has_a_test_that_meets_it() {
 }
 
 /// Sets quotas of the tenant `acme`.
-async fn set(administrator: &Person, quotas: tenant::Quotas) {
+pub(crate) async fn set(administrator: &Person, quotas: tenant::Quotas) {
     let request = tenant::SetRequest {
         name: "acme".into(),
         quotas: Some(quotas),

@@ -62,7 +62,8 @@ struct Config {
 /// A loop device that has a file, held open.
 #[derive(Debug)]
 pub struct Loop {
-    device: OwnedFd,
+    /// Without a mount of it, it goes when this is closed.
+    _device: OwnedFd,
     path: PathBuf,
 }
 
@@ -104,18 +105,15 @@ impl Loop {
         // SAFETY: the request reads one `struct loop_config`, which is there for the whole call.
         let set = unsafe { libc::ioctl(device.as_raw_fd(), CONFIGURE as _, &raw const config) };
         check("ioctl(LOOP_CONFIGURE)", set.into()).map_err(|e| e.on(&path))?;
-        Ok(Loop { device, path })
+        Ok(Loop {
+            _device: device,
+            path,
+        })
     }
 
     /// The device's path.
     pub fn path(&self) -> &Path {
         &self.path
-    }
-}
-
-impl AsFd for Loop {
-    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
-        self.device.as_fd()
     }
 }
 

@@ -89,8 +89,7 @@ pub fn mount(
     mount::attach(&made, folder).map_err(failed)
 }
 
-/// The owner and the mode of its root; the mode last, since a change of the owner takes set-id
-/// bits.
+/// The owner and the mode of its root: an ext4 has none of a mount's options.
 fn give(made: &OwnedFd, folder: &Path, mode: u32, owner: (u32, u32)) -> KernelResult<()> {
     let (uid, gid) = (Uid::from_raw(owner.0), Gid::from_raw(owner.1));
     rustix::fs::chownat(made, "", Some(uid), Some(gid), AtFlags::EMPTY_PATH)
