@@ -35,6 +35,10 @@ const IMAGE_TRANSFERS: u64 = 32;
 const SCHEDULES: u64 = 8192;
 /// Ports of the node that lead to cells; each costs four elements of the kernel's rules.
 const PORTS: u64 = 8192;
+/// The part of the memory that specs may take together, where nothing else is configured, and the
+/// least, in bytes.
+const SPECS: u64 = 100;
+const LEAST_SPECS: u64 = 16 << 20;
 /// How often the memory is promised to tmpfs, where nothing else is configured and the kernel
 /// bounds what a tenant fills: most of what may be written to a container's root never is.
 const TMPFS_PROMISES: u64 = 4;
@@ -114,6 +118,16 @@ impl Machine {
     fn disks(&self, config: &Config) -> u64 {
         match config.limits.disk.0 {
             0 => self.disk / 2,
+            bytes => bytes,
+        }
+    }
+
+    /// The bytes of all specs together. The daemon has each about seven times: as asked for and
+    /// with all defaults, in what it knows of the object and in what it last told of it, and in
+    /// the record.
+    fn specs(&self, config: &Config) -> u64 {
+        match config.limits.spec_bytes.0 {
+            0 => (self.memory / SPECS).max(LEAST_SPECS),
             bytes => bytes,
         }
     }
@@ -221,6 +235,7 @@ fn of_machine(config: &Config, machine: &Machine) -> Capacity {
         (Quota::Disk, machine.disks(config)),
         (Quota::Cells, open.cells),
         (Quota::Executables, open.executables),
+        (Quota::SpecBytes, machine.specs(config)),
         (Quota::Creations, CREATIONS),
         (Quota::Ids, config.runtime.id_count.into()),
         (Quota::Connections, limits.connections.into()),

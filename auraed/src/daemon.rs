@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use identity::{Identity, Lifetimes, Permit};
 use image::node::Images;
-use init::protocol::{MAX_RECORD, PowerMode, Role, Welcome};
+use init::protocol::{MAX_SEALED, PowerMode, Role, Welcome};
 use model::error::{Error, Reason};
 use model::quota::{Limits, Quota};
 use observe::{Logs, LogsConfig};
@@ -240,7 +240,7 @@ fn limits(config: &Config, of_tenants: &Limits) -> NodeLimits {
         connections: limits.connections,
         connections_per_tenant: u32::try_from(per_tenant).unwrap_or(u32::MAX),
         message_bytes: limits.message.0,
-        record_bytes: MAX_RECORD as u64,
+        record_bytes: MAX_SEALED as u64,
     }
 }
 

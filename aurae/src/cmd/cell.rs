@@ -232,6 +232,7 @@ impl UpdateArgs {
     fn mask(&self) -> Result<Vec<String>, Failure> {
         let fixed = [
             (!self.cell.share.is_empty(), "--share"),
+            (!self.cell.join.is_empty(), "--join"),
             (!self.cell.tmpfs.is_empty(), "--tmpfs"),
             (self.cell.hostname.is_some(), "--hostname"),
             (self.cell.id_range.is_some(), "--id-range"),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Flags that describe a cell, for `cell run`, `cell update` and `run`.
 
-use api::runtime::v0::{CellSpec, Mount, Namespace, Volume};
+use api::runtime::v0::{CellSpec, Join, Mount, Namespace, Volume};
 
 use super::mount::{parse_read, parse_tmpfs, parse_write};
 use super::{NetworkFlags, ResourceFlags, parse_pair};
@@ -13,6 +13,9 @@ pub(crate) struct CellFlags {
     /// Share namespaces with the parent: user,mount,pid,net,ipc,uts,cgroup or all
     #[arg(long, value_enum, value_name = "NAMESPACE", value_delimiter = ',')]
     pub(crate) share: Vec<Share>,
+    /// Use a namespace of another cell: net, ipc or uts, as in net=web
+    #[arg(long, value_name = "NAMESPACE=CELL", value_parser = parse_join)]
+    pub(crate) join: Vec<Join>,
     /// Let a part of the node's file system in, read-only: SRC[:DST][,rprivate|rslave]
     #[arg(long, value_name = "MOUNT", value_parser = parse_read)]
     pub(crate) read: Vec<Mount>,
@@ -59,6 +62,24 @@ const ALL: [Namespace; 7] = [
     Namespace::Cgroup,
 ];
 
+fn parse_join(text: &str) -> Result<Join, String> {
+    let (kind, cell) = text.split_once('=').ok_or("must be NAMESPACE=CELL")?;
+    let namespace = match kind {
+        "net" => Namespace::Net,
+        "ipc" => Namespace::Ipc,
+        "uts" => Namespace::Uts,
+        other => {
+            return Err(format!(
+                "{other} can't be another cell's: net, ipc and uts can"
+            ));
+        }
+    };
+    Ok(Join {
+        namespace: namespace.into(),
+        cell: cell.to_owned(),
+    })
+}
+
 impl Share {
     fn namespaces(self) -> Vec<Namespace> {
         match self {
@@ -97,6 +118,7 @@ impl CellFlags {
             sysctls: self.sysctl.iter().cloned().collect(),
             network: self.network.build(),
             light: false,
+            join: self.join.clone(),
         }
     }
 
@@ -104,6 +126,7 @@ impl CellFlags {
     pub(crate) fn first_given(&self) -> Option<&'static str> {
         let given = [
             (!self.share.is_empty(), "--share"),
+            (!self.join.is_empty(), "--join"),
             (!self.read.is_empty(), "--read"),
             (!self.write.is_empty(), "--write"),
             (!self.tmpfs.is_empty(), "--tmpfs"),

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use api::action::pod as action;
 use api::action::runtime::{REMOVE, RUN_CELL, RUN_EXECUTABLE, STOP, UPDATE_CELL};
-use api::convert::object::scope;
 use api::convert::pod as convert;
 use api::pod::v0 as wire;
 use api::pod::v0::dial_request::Message as Asked;
@@ -106,11 +105,12 @@ impl Service for PodService {
 
     async fn list(&self, request: Request<wire::ListRequest>) -> Answer<wire::ListResponse> {
         let caller = self.enter(&request, action::LIST)?;
-        let scope = scope(caller.tenant(), &request.get_ref().tenant).map_err(to_status)?;
-        let permit = caller.permit_scope(&scope, None).await?;
-        let pods = self.pods.list(&permit, &scope).map_err(to_status)?;
+        let list = convert::list(caller.tenant(), request.into_inner()).map_err(to_status)?;
+        let permit = caller.permit_scope(&list.scope, None).await?;
+        let (page, next) = self.pods.list(&permit, &list).map_err(to_status)?;
         Ok(Response::new(wire::ListResponse {
-            pods: pods.iter().map(convert::to_status).collect(),
+            pods: page.iter().map(convert::to_status).collect(),
+            next_page_token: next.unwrap_or_default(),
         }))
     }
 

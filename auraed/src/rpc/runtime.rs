@@ -12,6 +12,7 @@ use futures_util::{Stream, stream};
 use identity::permit::Permit;
 use identity::{Effect, Identity, Reach};
 use image::node::Images;
+use model::cell::CellSpec;
 use model::error::{Error, Reason};
 use model::name::{ObjectPath, Tenant};
 use model::object::Kind;
@@ -138,11 +139,12 @@ impl RuntimeService {
             .as_ref()
             .and_then(|_| request.path.parent());
         let made = cell.iter().map(|cell| Effect::on(action::RUN_CELL, cell));
+        let joined = request.own_cell.iter().flat_map(effects_of_joining);
         let names = cell.iter().chain([&request.path]);
         let replaced = names.filter_map(|path| self.replaced(&request.tenant, path));
         let goes = request.spec.auto_remove;
         let goes = goes.then(|| Effect::on(action::REMOVE, &request.path));
-        made.chain(replaced).chain(goes).collect()
+        made.chain(joined).chain(replaced).chain(goes).collect()
     }
 
     /// The other effects of a `Remove`: running objects are stopped first.
@@ -174,6 +176,12 @@ impl RuntimeService {
         };
         cell(&*held.map_err(to_status)?)
     }
+}
+
+/// What runs in namespaces of other cells is as good as run there.
+fn effects_of_joining(spec: &CellSpec) -> impl Iterator<Item = Effect> {
+    let joined = spec.join.values();
+    joined.map(|other| Effect::on(action::RUN_CELL, other))
 }
 
 fn has_deadline<T>(request: &Request<T>) -> bool {
@@ -279,6 +287,7 @@ impl Service for RuntimeService {
         let fetch = Fetch::of(&self.images, &tenant, spec, "cell.spec").map_err(to_status)?;
         let also = self.replaced(&tenant, &request.path).into_iter();
         let also = also.chain(fetch.as_ref().map(|_| Images::effect_of_pull()));
+        let also = also.chain(effects_of_joining(&request.spec));
         let permit = caller
             .permit_effects(&tenant, &request.path, Reach::Object, also.collect())
             .await?;

@@ -125,7 +125,7 @@ async fn a_disk_is_a_tenants_own_and_counts_until_its_end() {
     let why = refused(ann.node.runtime().run_executable(more.clone()).await);
     assert_eq!(why.reason, Some(Reason::LimitExceeded), "{why:?}");
     assert!(why.message.contains("16.0Mi of its 24.0Mi"), "{why:?}");
-    let field = "cell.spec.container.root_bytes";
+    let field = "own_cell.container.root_bytes";
     assert_eq!(why.field.as_deref(), Some(field));
     // A volume of a pod's counts in the same; one in memory doesn't.
     let volume = |medium: pod::empty_volume::Medium| {

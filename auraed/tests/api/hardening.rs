@@ -110,14 +110,14 @@ async fn a_device_is_given_in_users_of_the_containers_own_with_the_access_that_w
     assert_eq!(run(devices("r", "/dev/fuse"), reads).await.unwrap(), WELL);
     for wrong in ["/etc/passwd", "/dev/nosuch"] {
         let error = run(devices("r", wrong), "true").await.unwrap_err();
-        let field = "cell.spec.container.devices[0].path";
+        let field = "own_cell.container.devices[0].path";
         assert_eq!(error.field.as_deref(), Some(field), "{error:?}");
     }
     // Not for members, whatever the device.
     let refusal = run_in(&ann, cell_of(devices("r", "/dev/fuse")), script("true")).await;
     let error = from_status(&refusal.unwrap_err());
     assert_eq!(error.reason, Some(Reason::PermissionDenied), "{error:?}");
-    assert_eq!(error.field.as_deref(), Some("cell.spec.container.devices"));
+    assert_eq!(error.field.as_deref(), Some("own_cell.container.devices"));
     // The rules stay with the group, whoever watches over it; nothing is said where they are there.
     start(&administrator, script("busybox sleep 1000")).await;
     node.kill_daemon();
@@ -172,7 +172,7 @@ async fn a_device_with_a_name_is_what_its_file_says() {
     for (name, word) in [("hooked", "hooks"), ("none", "no file")] {
         let refusal = run_in(&administrator, cell_of(named(name)), script("true")).await;
         let error = from_status(&refusal.unwrap_err());
-        let field = "cell.spec.container.devices[0].path";
+        let field = "own_cell.container.devices[0].path";
         assert_eq!(error.field.as_deref(), Some(field), "{error:?}");
         assert!(error.message.contains(word), "{error:?}");
     }
@@ -394,7 +394,7 @@ async fn parameters_are_those_of_the_cells_own_namespaces() {
         let refusal = run_in(&ann, cell(name, value), script("true")).await;
         let error = from_status(&refusal.unwrap_err());
         let field = error.field.clone().unwrap_or_default();
-        assert!(field.starts_with("cell.spec.sysctls"), "{name}: {error:?}");
+        assert!(field.starts_with("own_cell.sysctls"), "{name}: {error:?}");
     }
     // The cell around it has no part in it.
     let shared = wire::CellSpec {
@@ -444,7 +444,7 @@ async fn paths_are_masked_and_read_only_where_it_was_asked_for() {
     };
     let refusal = run_in(&ann, cell_of(unmasked.clone()), script("true")).await;
     let error = from_status(&refusal.unwrap_err());
-    assert_eq!(error.field.as_deref(), Some("cell.spec.container.unmasked"));
+    assert_eq!(error.field.as_deref(), Some("own_cell.container.unmasked"));
     with_image(&administrator).await;
     let all = script("[ -n \"$(busybox cat /proc/interrupts)\" ]");
     let how = run_in(&administrator, cell_of(unmasked), all).await;

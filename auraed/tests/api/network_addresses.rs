@@ -51,7 +51,7 @@ async fn an_address_that_is_asked_for_is_kept_and_nobody_hears_whose_it_is() {
     for outside in ["10.214.0.1", "10.213.0.1", "10.213.255.255", "fd00::9"] {
         let error = refused(&sam, &[outside]).await;
         assert_eq!(error.reason, Some(Reason::InvalidField), "{error:?}");
-        assert_eq!(error.field.as_deref(), Some("cell.spec.network.addresses"));
+        assert_eq!(error.field.as_deref(), Some("own_cell.network.addresses"));
     }
     // Both have one number; a pair of two is none.
     let error = refused(&sam, &["10.213.0.78", &six]).await;

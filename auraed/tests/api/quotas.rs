@@ -49,6 +49,7 @@ fn shown_by(quota: Quota) -> ShownBy {
             Other("a_flood_of_large_requests_is_bounded_and_harms_no_other_tenant")
         }
         Quota::LogReaders => Other("readers_of_logs_keep_no_run_from_being_attached"),
+        Quota::SpecBytes => Other("long_specs_count_in_their_tenants_quota_until_their_end"),
         Quota::Disk => Other("a_disk_is_a_tenants_own_and_counts_until_its_end"),
         Quota::ImageBytes => {
             Other("a_tenant_past_its_quota_of_images_is_refused_and_leaves_nothing")
@@ -122,7 +123,7 @@ pub(crate) async fn set(administrator: &Person, quotas: tenant::Quotas) {
 }
 
 /// How much of it the tenant `acme` uses now.
-async fn used(administrator: &Person, quota: Quota) -> Option<u64> {
+pub(crate) async fn used(administrator: &Person, quota: Quota) -> Option<u64> {
     let request = tenant::GetRequest {
         name: "acme".into(),
         ..Default::default()

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use api::convert::schedule::{read_manifests, to_put, to_spec};
 use api::schedule::v0 as wire;
+use api::status::{Failure, Reason, from_status};
+use api::tenant::v0::Quotas;
 use serde_json::{Value, json};
 use wire::reason::Cause;
 
@@ -113,4 +115,56 @@ async fn configs_in_one_volume_follow_together_and_none_takes_anothers_file() {
     assert_eq!(get(&ann, "web").await.number, 1, "it was not run anew");
     crate::schedule::remove(&ann, "web").await.unwrap();
     node.stop();
+}
+
+/// As long as one of Kubernetes' may be.
+const LONGEST: usize = 1 << 20;
+
+async fn put(person: &Person, name: &str, length: usize) -> Result<(), Failure> {
+    let long = config("ConfigMap", name, json!({"a": "x".repeat(length)}));
+    let read = read_manifests(vec![long]).unwrap();
+    let put = to_put(String::new(), read.configs.first().unwrap());
+    let answer = schedules(person).put_config(put).await;
+    answer.map(drop).map_err(|status| from_status(&status))
+}
+
+#[tokio::test]
+async fn a_config_may_be_a_megabyte_and_counts_in_its_tenants_quota() {
+    let Some(mut node) = TestNode::start() else {
+        return;
+    };
+    let administrator = node.administrator().await;
+    let ann = administrator.introduce(&node, "acme", "ann", None).await;
+    let eve = administrator.introduce(&node, "evil", "eve", None).await;
+    let quotas = Quotas {
+        spec_bytes: Some("2500Ki".to_owned()),
+        ..Quotas::default()
+    };
+    crate::quotas::set(&administrator, quotas).await;
+    put(&ann, "one", LONGEST - 1).await.unwrap();
+    put(&ann, "two", LONGEST - 1).await.unwrap();
+    let why = put(&ann, "three", LONGEST / 2).await.unwrap_err();
+    assert_eq!(why.reason, Some(Reason::LimitExceeded), "{why:?}");
+    assert_eq!(why.field.as_deref(), Some("data"));
+    node.kill_daemon();
+    let [ann, eve] = [ann, eve].map(|it| (it.target.clone(), it.serial.clone()));
+    let (ann, eve) = (
+        Person::new(ann.0, ann.1).await,
+        Person::new(eve.0, eve.1).await,
+    );
+    put(&ann, "three", LONGEST / 2).await.unwrap_err();
+    put(&eve, "one", LONGEST - 1).await.unwrap();
+    // What takes the place of another counts in its place.
+    put(&ann, "one", 10).await.unwrap();
+    put(&ann, "three", LONGEST / 2).await.unwrap();
+    put(&ann, "one", LONGEST - 1).await.unwrap_err();
+    let removed = wire::RemoveConfigRequest {
+        kind: wire::ConfigKind::ConfigMap.into(),
+        name: "two".to_owned(),
+        ..Default::default()
+    };
+    schedules(&ann).remove_config(removed).await.unwrap();
+    put(&ann, "one", LONGEST - 1).await.unwrap();
+    let why = put(&ann, "four", LONGEST + 1).await.unwrap_err();
+    assert_eq!(why.reason, Some(Reason::InvalidField), "{why:?}");
 }

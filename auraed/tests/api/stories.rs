@@ -43,8 +43,8 @@ async fn what_cant_be_is_refused_by_field_and_the_node_goes_on() {
         .unwrap_err();
     let refused = failure(status);
     assert_eq!(refused.reason, Some(Reason::InvalidField));
-    assert_eq!(refused.field.as_deref(), Some("executable.spec.argv"));
-    assert!(refused.message.contains("49152"), "{refused:?}");
+    assert_eq!(refused.field.as_deref(), Some("executable.spec.argv[1]"));
+    assert!(refused.message.contains("131071"), "{refused:?}");
 
     let mut million = run("web/a", &["env"]);
     spec(&mut million).env = (0..1_000_000)

@@ -513,6 +513,7 @@ pub(crate) const ROWS: &[Row] = &[
     member("pod.List", |whom| {
         pod::ListRequest {
             tenant: tenant(whom),
+            ..Default::default()
         }
         .encode_to_vec()
     }),

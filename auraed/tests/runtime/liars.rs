@@ -7,7 +7,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use init::protocol::codec::Packet;
-use init::protocol::{CellEvent, CellRequest, ExitHow, ExitRecord, MAX_PACKET, Uid as WireUid};
+use init::protocol::{
+    CellEvent, CellRequest, ExitHow, ExitRecord, MAX_PACKET, MAX_SEALED, Record, Uid as WireUid,
+};
+use kernel::sealed::seal;
 use kernel::seqpacket::{self, Mode};
 use model::exit::How;
 use model::name::Uid;
@@ -23,7 +26,7 @@ pub(crate) type Words = Vec<(CellEvent, Vec<OwnedFd>)>;
 /// What is said instead, on the daemon's connection. `other` is an honest cell's welcome.
 type Lie = fn(&OwnedFd, Words, &CellEvent);
 
-const LIES: [(&str, Lie); 15] = [
+const LIES: [(&str, Lie); 18] = [
     ("garbage", |daemon, _, _| {
         let _ = seqpacket::send(daemon, &[0xff; 100], &[]);
     }),
@@ -72,8 +75,29 @@ const LIES: [(&str, Lie); 15] = [
     }),
     ("no-record", |daemon, mut words, _| {
         if let CellEvent::Welcome { record, .. } = &mut words[0].0 {
-            *record = b"{\"meta\":{}}".to_vec();
+            *record = b"{\"meta\":{}}".to_vec().into();
         }
+        say(daemon, words);
+    }),
+    ("a-long-record-that-is-missing", |daemon, mut words, _| {
+        record_beside(&mut words[0], None);
+        say(daemon, words);
+    }),
+    ("a-record-that-changes", |daemon, mut words, _| {
+        // It is not sealed: what is read could be another thing at each look.
+        record_beside(&mut words[0], Some(tempfile::tempfile().unwrap().into()));
+        say(daemon, words);
+    }),
+    ("records-without-end", |daemon, mut words, _| {
+        const MANY: u32 = 64;
+        if let CellEvent::Welcome { workloads, .. } = &mut words[0].0 {
+            *workloads = MANY;
+        }
+        let long = seal(c"record", &vec![b' '; MAX_SEALED]).unwrap();
+        record_beside(&mut words[1], Some(long));
+        let (event, fds) = words.pop().unwrap();
+        let copies = || fds.iter().map(|fd| fd.try_clone().unwrap()).collect();
+        words.extend((0..MANY).map(|_| (event.clone(), copies())));
         say(daemon, words);
     }),
     ("endless-grace", |daemon, mut words, _| {
@@ -125,7 +149,7 @@ const SLANDERS: [(&str, bool, Slander); 4] = [
     ("slander-welcome", true, |uid| CellEvent::Welcome {
         version: init::protocol::VERSION,
         uid,
-        record: vec![],
+        record: vec![].into(),
         workloads: 0,
     }),
 ];
@@ -137,9 +161,22 @@ fn alter(words: &mut CellEvent, how: impl FnOnce(&mut serde_json::Value)) {
         CellEvent::Workload(state) => &mut state.record,
         other => panic!("{other:?}"),
     };
-    let mut value = serde_json::from_slice(record).unwrap();
+    let Record::Here(bytes) = record else {
+        panic!("a long record")
+    };
+    let mut value = serde_json::from_slice(bytes).unwrap();
     how(&mut value);
-    *record = serde_json::to_vec(&value).unwrap();
+    *bytes = serde_json::to_vec(&value).unwrap();
+}
+
+/// Says that the record is beside, and what is there.
+fn record_beside((words, fds): &mut (CellEvent, Vec<OwnedFd>), file: Option<OwnedFd>) {
+    match words {
+        CellEvent::Welcome { record, .. } => *record = Record::Beside,
+        CellEvent::Workload(state) => state.record = Record::Beside,
+        other => panic!("{other:?}"),
+    }
+    fds.extend(file);
 }
 
 /// A stop that is longer than there will be time.

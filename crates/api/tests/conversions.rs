@@ -444,7 +444,11 @@ proptest! {
             no_exec: owner.is_some(),
         };
         let mounts = !share.contains(&cells::Namespace::Mount);
+        let other = |ns: &cells::Namespace| (*ns, "db/main".parse().unwrap());
+        let join = [cells::Namespace::Net, cells::Namespace::Uts];
+        let joined = join.iter().filter(|ns| owner.is_some() && !share.contains(ns));
         let draft = cells::Draft {
+            join: joined.map(other).collect(),
             share,
             resources,
             mounts: mounts.then_some(mount).into_iter().collect(),

@@ -23,6 +23,7 @@ mod options;
 mod poll;
 pub mod protocol;
 mod reap;
+mod record;
 mod spawner;
 mod sulogin;
 

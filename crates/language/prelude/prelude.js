@@ -782,7 +782,8 @@ __aurae.table = {
         "container",
         "network",
         "sysctls",
-        "light"
+        "light",
+        "join"
       ],
       "kind": "cell",
       "lists": [
@@ -797,6 +798,10 @@ __aurae.table = {
         {
           "field": "volumes",
           "method": "Volumes"
+        },
+        {
+          "field": "join",
+          "method": "Join"
         }
       ],
       "maps": [

@@ -94,6 +94,9 @@ pub struct Draft {
     /// Shared with the parent.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub share: BTreeSet<Namespace>,
+    /// Of another cell of the tenant, whose path is told: network, IPC or UTS.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub join: BTreeMap<Namespace, ObjectPath>,
     /// Limits of the cell.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub resources: Resources,
@@ -345,6 +348,7 @@ impl TryFrom<Draft> for CellSpec {
     fn try_from(draft: Draft) -> Result<Self> {
         draft.resources.check().within("resources")?;
         check_mounts(&draft)?;
+        check_joined(&draft)?;
         check_sharing(&draft)?;
         check_light(&draft)?;
         check_sysctls(&draft.sysctls)?;
@@ -370,8 +374,14 @@ impl TryFrom<Draft> for CellSpec {
 }
 
 impl CellSpec {
-    /// Whether the cell shares the enclosing cell's namespace of that kind.
+    /// Whether the cell has no namespace of that kind of its own: it shares the enclosing cell's,
+    /// or joins another one's.
     pub fn shares(&self, namespace: Namespace) -> bool {
+        self.shares_around(namespace) || self.0.join.contains_key(&namespace)
+    }
+
+    /// Whether it is the enclosing cell's.
+    pub fn shares_around(&self, namespace: Namespace) -> bool {
         self.0.light || self.0.share.contains(&namespace)
     }
 
@@ -448,10 +458,24 @@ fn check_mounts(draft: &Draft) -> Result<()> {
     Ok(())
 }
 
-/// Refuses fields that have no effect, or another one, in a namespace that is shared with the
-/// enclosing cell.
+/// Which namespaces may be another cell's: those that say nothing of files, users and processes.
+fn check_joined(draft: &Draft) -> Result<()> {
+    for namespace in draft.join.keys() {
+        let at = format!("join[{}]", namespace.as_str());
+        if draft.share.contains(namespace) {
+            return Err(Error::invalid(at, "is among share as well"));
+        }
+        if ![Namespace::Net, Namespace::Ipc, Namespace::Uts].contains(namespace) {
+            let problem = "can't be another cell's; net, ipc and uts can";
+            return Err(Error::invalid(at, problem));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses fields that have no effect, or another one, in a namespace that is not the cell's own.
 fn check_sharing(draft: &Draft) -> Result<()> {
-    let shares = |ns| draft.share.contains(&ns);
+    let shares = |ns| draft.share.contains(&ns) || draft.join.contains_key(&ns);
     let fail = |field: &str, problem: &str| Err(Error::invalid(field, problem));
     if shares(Namespace::Mount) && !draft.mounts.is_empty() {
         return fail(
@@ -486,13 +510,13 @@ fn check_sharing(draft: &Draft) -> Result<()> {
     if shares(Namespace::Net) && attached {
         return fail(
             "network",
-            "has no meaning where the parent's network namespace is shared",
+            "has no meaning where the network namespace is the parent's or another cell's",
         );
     }
     if shares(Namespace::Uts) && !draft.hostname.is_empty() {
         return fail(
             "hostname",
-            "would rename the parent, whose uts namespace is shared",
+            "would rename the cell whose uts namespace it is",
         );
     }
     if shares(Namespace::User) && draft.id_range.is_some() {
@@ -514,6 +538,7 @@ fn check_light(draft: &Draft) -> Result<()> {
         ("container", draft.container.is_some()),
         ("sysctls", !draft.sysctls.is_empty()),
         ("network", draft.network.is_some()),
+        ("join", !draft.join.is_empty()),
     ];
     let all = draft.share.is_empty() || draft.share.len() == Namespace::ALL.len();
     let share = ("share", !all);
@@ -560,7 +585,12 @@ fn check_weight(draft: &Draft) -> Result<()> {
     let devices = devices.map(|m| weight(&m.device) + 200);
     let sysctls = draft.sysctls.iter();
     let sysctls = sysctls.map(|(name, value)| weight(name) + weight(value) + 2);
+    let joined = draft
+        .join
+        .values()
+        .map(|path| weight(&path.to_string()) + 20);
     let lists = mounts.chain(volumes).chain(devices).chain(sysctls);
+    let lists = lists.chain(joined);
     let container = draft.container.as_ref().map_or(0, Container::weight);
     let network = draft.network.as_ref().map_or(0, Network::weight);
     let size = lists.sum::<usize>() + draft.resources.unified_weight() + container + network;

@@ -20,10 +20,15 @@ use crate::selinux;
 use crate::signal::Signal;
 use crate::text::{check_absolute_path, check_count, check_length, check_printable, weight};
 
-/// The most that `argv`, `env` and `seccomp.custom` may take together in the executable's record,
-/// in bytes. A record is at most 64 KiB and holds the rest of the spec, the labels and the names as
-/// well.
-pub const MAX_PROGRAM_WEIGHT: usize = 48 * 1024;
+/// The most that `argv` and `env` may take together in the executable's record, in bytes: 1.5 MiB.
+/// `execve` takes 2 MiB where the stack may have its usual 8, and an answer with this twice, as
+/// asked for and with all defaults, is no longer than the 4 MiB that gRPC clients read.
+pub const MAX_PROGRAM_WEIGHT: usize = 1536 * 1024;
+/// The longest argument, and the longest variable with its name, in bytes: what `execve` takes
+/// (`MAX_ARG_STRLEN`) less the NUL.
+pub const MAX_WORD: usize = 128 * 1024 - 1;
+/// The most that `seccomp.custom` may take in the record, in bytes.
+pub const MAX_FILTER_WEIGHT: usize = 48 * 1024;
 /// The most that the names and lists of the rest of the spec may take, in bytes.
 pub const MAX_REST_WEIGHT: usize = 8 * 1024;
 /// The longest stop grace.
@@ -506,8 +511,11 @@ fn check_program(draft: &Draft) -> Result<()> {
     check_program_weight(draft)?;
     let nul = "contains a NUL byte, which no program can be given";
     for (field, list) in [("argv", &draft.argv), ("entrypoint", &draft.entrypoint)] {
-        if let Some(i) = list.iter().position(|a| a.contains('\0')) {
-            return Err(Error::invalid(format!("{field}[{i}]"), nul));
+        for (i, word) in list.iter().enumerate() {
+            check_length(&format!("{field}[{i}]"), word, MAX_WORD).map_err(by_file)?;
+            if word.contains('\0') {
+                return Err(Error::invalid(format!("{field}[{i}]"), nul));
+            }
         }
     }
     for (name, value) in &draft.env {
@@ -519,8 +527,17 @@ fn check_program(draft: &Draft) -> Result<()> {
         if value.contains('\0') {
             return Err(Error::invalid(at(), nul));
         }
+        let size = name.len() + 1 + value.len();
+        if size > MAX_WORD {
+            let problem = format!("has {size} bytes with its name; at most {MAX_WORD} are allowed");
+            return Err(by_file(Error::invalid(at(), problem)));
+        }
     }
     Ok(())
+}
+
+fn by_file(error: Error) -> Error {
+    error.hint("put large inputs into a file or a volume, or send them on standard input")
 }
 
 /// The fields whose names were looked up.
@@ -674,7 +691,7 @@ fn check_launch(draft: &Draft) -> Result<()> {
     Ok(())
 }
 
-/// What may be long has one bound together, in its record.
+/// Arguments and variables have one bound together, in the record; a filter has its own.
 fn check_program_weight(draft: &Draft) -> Result<()> {
     let program = || draft.entrypoint.iter().chain(&draft.argv);
     let arguments: usize = program().map(|a| weight(a) + 1).sum();
@@ -683,27 +700,19 @@ fn check_program_weight(draft: &Draft) -> Result<()> {
         .iter()
         .map(|(k, v)| weight(k) + weight(v) + 2)
         .sum();
-    let filter = match draft.seccomp.custom.as_str() {
-        "" => 0,
-        custom => weight(custom),
-    };
-    if arguments + env + filter > MAX_PROGRAM_WEIGHT {
-        let all = [
-            ("argv", arguments),
-            ("env", env),
-            ("seccomp.custom", filter),
-        ];
-        let field = all.iter().max_by_key(|(_, size)| *size);
-        let field = field.map_or("argv", |(field, _)| *field);
-        return Err(Error::invalid(
-            field,
-            format!(
-                "is too large: argv takes {arguments} bytes, env {env} and seccomp.custom \
-                 {filter}, with what each element costs in the record; together at most \
-                 {MAX_PROGRAM_WEIGHT} are allowed"
-            ),
-        )
-        .hint("put large inputs into a file or a volume, or send them on standard input"));
+    if arguments + env > MAX_PROGRAM_WEIGHT {
+        let field = if env > arguments { "env" } else { "argv" };
+        let problem = format!(
+            "is too large: argv takes {arguments} bytes and env {env}, with what each element \
+             costs in the record; together at most {MAX_PROGRAM_WEIGHT} are allowed"
+        );
+        return Err(by_file(Error::invalid(field, problem)));
+    }
+    let filter = weight(&draft.seccomp.custom);
+    if filter > MAX_FILTER_WEIGHT {
+        let problem =
+            format!("takes {filter} bytes in the record; at most {MAX_FILTER_WEIGHT} are allowed");
+        return Err(Error::invalid("seccomp.custom", problem));
     }
     Ok(())
 }

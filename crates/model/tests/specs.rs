@@ -84,13 +84,27 @@ fn what_no_program_can_be_given_is_refused_by_field() {
 
 #[test]
 fn a_megabyte_of_arguments_or_a_million_variables_is_refused_with_sizes() {
-    let huge = "x".repeat(1 << 20);
-    let error = ExecutableSpec::try_from(program(&["echo", &huge])).unwrap_err();
+    let word = "x".repeat(executable::MAX_WORD);
+    let words = |count: usize| {
+        let mut draft = program(&["echo"]);
+        draft.argv.extend(vec![word.clone(); count]);
+        draft
+    };
+    ExecutableSpec::try_from(words(11)).unwrap();
+    let error = ExecutableSpec::try_from(words(12)).unwrap_err();
     assert_eq!(error.field.as_deref(), Some("argv"));
     assert!(
-        error.message.contains("1048586") && error.message.contains("49152"),
+        error.message.contains("1572895") && error.message.contains("1572864"),
         "{error}"
     );
+    // No single one is longer than the kernel takes.
+    let error = ExecutableSpec::try_from(program(&["echo", &format!("{word}x")])).unwrap_err();
+    assert_eq!(error.field.as_deref(), Some("argv[1]"));
+    let mut draft = program(&["env"]);
+    draft.env.insert("LONG".to_owned(), word);
+    let error = ExecutableSpec::try_from(draft).unwrap_err();
+    assert_eq!(error.field.as_deref(), Some("env[\"LONG\"]"));
+    assert!(error.message.contains("131076 bytes"), "{error}");
 
     let mut draft = program(&["env"]);
     draft.env = (0..1_000_000)
@@ -99,13 +113,12 @@ fn a_megabyte_of_arguments_or_a_million_variables_is_refused_with_sizes() {
     let error = ExecutableSpec::try_from(draft).unwrap_err();
     assert_eq!(error.field.as_deref(), Some("env"));
 
-    // A filter in Docker's form is in the same record.
-    let mut draft = program(&["echo", &"x".repeat(30 << 10)]);
-    ExecutableSpec::try_from(draft.clone()).unwrap();
-    let room = " ".repeat(20 << 10);
+    // A filter in Docker's form has a bound of its own.
+    let mut draft = program(&["echo"]);
+    let room = " ".repeat(48 << 10);
     draft.seccomp.custom = format!(r#"{{"defaultAction":"SCMP_ACT_ERRNO"{room}}}"#);
     let error = ExecutableSpec::try_from(draft).unwrap_err();
-    assert!(error.message.contains("seccomp.custom 205"), "{error}");
+    assert_eq!(error.field.as_deref(), Some("seccomp.custom"));
 }
 
 #[test]

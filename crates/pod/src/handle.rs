@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What `auraed/rpc` calls: a method per RPC, each with the `Permit` that identity gave for it.
 
+use std::ops::Bound;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -10,7 +11,9 @@ use identity::{Effect, Identity, Permit};
 use model::error::Error;
 use model::name::{ObjectPath, Tenant};
 use model::object::ObjectRef;
-use model::pod::request::{DebugPod, Dial, RemovePod, RunPod, StopPod, UpdatePod, WaitFor};
+use model::pod::request::{
+    DebugPod, Dial, ListPods, RemovePod, RunPod, StopPod, UpdatePod, WaitFor,
+};
 use model::pod::status::PodStatus;
 use model::request::Scope;
 use model::status::Object;
@@ -23,7 +26,12 @@ use crate::kept::Seal;
 use crate::reach::Stream;
 use crate::shared::{Shared, random};
 use crate::task::{Handle, Order};
-use crate::watch::Feed;
+use crate::watch::{Feed, Key};
+
+/// Bytes of specs that end a page: with one more its message is below the 4 MiB that clients read.
+const PAGE_BYTES: u64 = 2 << 20;
+/// Pods that are looked at in one step.
+const STEP: usize = 64;
 
 const RUN_CELL: &str = "runtime.RunCell";
 const RUN_EXECUTABLE: &str = "runtime.RunExecutable";
@@ -239,24 +247,45 @@ impl Pods {
         Some(self.shared.handle(tenant, path)?.status)
     }
 
-    /// The pods of a tenant, or of all, by path.
+    /// The pods of a tenant, or of all, by path: a page, and the token of the next one.
     ///
     /// # Errors
-    /// Where the permit does not cover what is asked for.
-    pub fn list(&self, permit: &Permit, scope: &Scope) -> Result<Vec<PodStatus>, Error> {
-        permit.demand_scope(scope)?;
-        let pods = self.shared.lock();
-        let shown = pods
-            .iter()
-            .filter(|((tenant, path), _)| scope.includes(tenant) && permit.shows(tenant, path));
-        let statuses: Vec<_> = shown
-            .map(|(_, handle)| handle.status.borrow().clone())
-            .collect();
-        drop(pods);
-        Ok(statuses
-            .into_iter()
-            .filter_map(|it| self.shared.fresh(it))
-            .collect())
+    /// `INVALID_FIELD`: the token is none of ours; where the permit does not cover what is asked
+    /// for.
+    pub fn list(
+        &self,
+        permit: &Permit,
+        list: &ListPods,
+    ) -> Result<(Vec<PodStatus>, Option<String>), Error> {
+        permit.demand_scope(&list.scope)?;
+        let from = list.page_token.as_deref();
+        let from = from
+            .map(|token| parse_token(token, &list.scope))
+            .transpose()?;
+        let mut at = from.map_or_else(|| first_of(&list.scope), Bound::Excluded);
+        let (mut page, mut bytes) = (Vec::new(), 0);
+        loop {
+            // Others may look between two steps.
+            let some = self.shared.after(at.clone(), STEP);
+            let last = some.len() < STEP;
+            for (key, status) in some {
+                if !list.scope.includes(&key.0) {
+                    return Ok((page, None));
+                }
+                if permit.shows(&key.0, &key.1) {
+                    if page.len() == list.page_size || bytes > PAGE_BYTES {
+                        let told = page.last().map(token_of);
+                        return Ok((page, told));
+                    }
+                    bytes += runtime::spec_length(&status.spec);
+                    page.push(status);
+                }
+                at = Bound::Excluded(key);
+            }
+            if last {
+                return Ok((page, None));
+            }
+        }
     }
 
     /// Changes a running pod.
@@ -366,6 +395,30 @@ impl Pods {
         admit::check_dial(&permit, &handle.status.borrow().spec)?;
         handle.sandbox.dial(None, request.port, DIAL).await
     }
+}
+
+/// Where the pods of a scope begin. No path comes before it.
+fn first_of(scope: &Scope) -> Bound<Key> {
+    let Scope::Tenant(tenant) = scope else {
+        return Bound::Unbounded;
+    };
+    let first = "0".parse().map(|path| (tenant.clone(), path));
+    first.map_or(Bound::Unbounded, Bound::Included)
+}
+
+fn token_of(status: &PodStatus) -> String {
+    format!("{}:{}", status.meta.tenant, status.meta.path)
+}
+
+fn parse_token(token: &str, scope: &Scope) -> Result<Key, Error> {
+    let parsed = token.split_once(':');
+    let parsed = parsed.and_then(|(tenant, path)| Some((tenant.parse().ok()?, path.parse().ok()?)));
+    parsed
+        .filter(|(tenant, _)| scope.includes(tenant))
+        .ok_or_else(|| {
+            Error::invalid("page_token", "is not one that this node gave out")
+                .hint("pass next_page_token of the previous page, or none")
+        })
 }
 
 async fn ask<T>(

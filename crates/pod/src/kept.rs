@@ -56,6 +56,11 @@ impl Kept {
             events: Vec::new(),
         }
     }
+
+    /// What counts in its tenant's quota `spec_bytes`; the rest is short.
+    pub(crate) fn counted(&self) -> impl Serialize {
+        (&self.spec, &self.debug)
+    }
 }
 
 /// A stop that was asked for.

@@ -115,6 +115,10 @@ pub(crate) trait Sandbox: Reach + 'static {
         grace: Duration,
     ) -> BoxFuture<'a, Result<(), Error>>;
 
+    /// Counts what is about to be kept in the tenant's quota where it is longer than what was:
+    /// refused where that is beyond it.
+    fn admit(&self, kept: &Kept) -> Result<(), Error>;
+
     /// Keeps what the next daemon has to know. When it answers, `kill -9` doesn't lose it.
     fn keep<'a>(&'a self, kept: &'a Kept) -> BoxFuture<'a, Result<(), Error>>;
 

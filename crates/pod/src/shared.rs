@@ -16,8 +16,8 @@ use model::pod::request::RunPod;
 use model::pod::status::PodStatus;
 use model::request::{RunCell, Stop, WaitFor};
 use model::status::{CellStatus, Meta, Object};
-use runtime::Runtime;
 use runtime::volume::Held;
+use runtime::{HeldSpec, Runtime};
 use tenants::Tenants;
 use tokio::sync::{Semaphore, watch};
 
@@ -57,7 +57,7 @@ pub(crate) struct Shared {
 /// What the pod's cell is refused for stands in the pod's spec under the same name.
 fn of_pod(error: Error) -> Error {
     let field = error.field.clone();
-    let of_cell = field.and_then(|it| Some(format!("pod.spec.{}", it.strip_prefix("cell.spec.")?)));
+    let of_cell = field.and_then(|it| Some(format!("pod.spec{}", it.strip_prefix("cell.spec")?)));
     match of_cell {
         Some(field) => error.field(field),
         None => error,
@@ -127,6 +127,8 @@ impl Shared {
             .runtime
             .hold_storage(&tenant, kept.spec.storage(), false);
         let held = held.map_err(|e| e.field("pod.spec.volumes"))?;
+        let counted = self.runtime.hold_spec(&tenant, &kept.counted(), false);
+        let counted = counted.map_err(|e| e.field("pod.spec"))?;
         let permit = self.permit(&tenant, &path)?;
         let part = permit.part(vec![Effect::on(RUN_CELL, &path), Effect::on(REMOVE, &path)])?;
         let cell = RunCell {
@@ -141,7 +143,7 @@ impl Shared {
         };
         let made = self.runtime.run_cell(part, cell).await.map_err(of_pod)?;
         match &*made {
-            Object::Cell(cell) => Ok(self.keep(cell, kept, permit, held)),
+            Object::Cell(cell) => Ok(self.keep(cell, kept, permit, (held, counted))),
             Object::Executable(_) => Err(Error::internal("a cell was made that is none")),
         }
     }
@@ -164,7 +166,10 @@ impl Shared {
         // They are there, whatever the quota is now.
         let storage = kept.spec.storage();
         let held = self.runtime.hold_storage(&meta.tenant, storage, true)?;
-        self.keep(cell, kept, permit, held);
+        let counted = self
+            .runtime
+            .hold_spec(&meta.tenant, &kept.counted(), true)?;
+        self.keep(cell, kept, permit, (held, counted));
         Ok(())
     }
 
@@ -211,7 +216,13 @@ impl Shared {
     }
 
     /// Begins the task of a pod.
-    fn keep(self: &Arc<Self>, cell: &CellStatus, kept: Kept, permit: Permit, held: Held) -> Handle {
+    fn keep(
+        self: &Arc<Self>,
+        cell: &CellStatus,
+        kept: Kept,
+        permit: Permit,
+        (held, counted): (Held, HeldSpec),
+    ) -> Handle {
         let meta = cell.meta.clone();
         let key = (meta.tenant.clone(), meta.path.clone());
         let root_id = cell.first_uid.unwrap_or(0);
@@ -226,6 +237,7 @@ impl Shared {
             spec: RwLock::new(Arc::new(kept.spec.clone())),
             told: Mutex::default(),
             held: Mutex::new(Some(held)),
+            counted: Mutex::new(counted),
             around: Around {
                 facts: Facts {
                     pod_name: meta.path.name().to_owned(),

@@ -53,6 +53,7 @@ pub mod scopes;
 mod seccomp;
 mod settings;
 mod slices;
+mod specs;
 mod staging;
 mod tally;
 mod tenant;
@@ -78,6 +79,7 @@ pub use lsm::check_label;
 pub use observed::{Measured, Objects};
 pub use settings::{Bounds, Settings};
 pub use slices::Slice;
+pub use specs::{HeldSpec, length as spec_length};
 pub use tenant::inits::memory_of_cells;
 
 use attached::Attachments;

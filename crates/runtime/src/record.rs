@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The opaque records that the inits keep for the daemon: everything about a cell or an executable
-//! that can't be read back from the kernel. JSON, at most 64 KiB, versioned.
+//! that can't be read back from the kernel. JSON, versioned, at most 8 MiB: a long one goes to its
+//! init, and stays there, as a sealed memfd.
 //!
 //! A record comes back from a cell-init, which counts as hostile. So a record says nothing that is
 //! believed of *others*: `adopt` compares its tenant, path and ids with the kernel's cgroup tree
 //! and id maps.
 
-use init::protocol::MAX_RECORD;
+use init::protocol::{MAX_RECORD, MAX_SEALED, Record};
 use model::cell::CellSpec;
 use model::container::Defaults;
 use model::error::{Error, Reason};
@@ -17,6 +18,7 @@ use model::resources::Resources;
 use model::status::{Annex, Meta, Object};
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use super::ids::IdRange;
@@ -194,22 +196,52 @@ struct Version {
     v: u8,
 }
 
-/// To bytes.
+/// A record on its way to an init.
+#[derive(Debug)]
+pub(crate) struct Written {
+    /// What stands in the packet.
+    pub(crate) record: Record,
+    /// The descriptor that is the packet's last, of a long one.
+    pub(crate) file: Option<OwnedFd>,
+}
+
+impl Written {
+    /// The bytes of memory that its init keeps it in. A long one is kept where it was written.
+    pub(crate) fn held(&self) -> usize {
+        match &self.record {
+            Record::Here(bytes) => bytes.len(),
+            Record::Beside => 0,
+        }
+    }
+}
+
+/// To be sent.
 ///
 /// # Errors
-/// `LIMIT_EXCEEDED` where it is too large for an init to keep.
-pub(crate) fn encode<T: Serialize>(body: &T) -> Result<Vec<u8>, Error> {
+/// `LIMIT_EXCEEDED` where it is too large for an init to keep. `INTERNAL`: there is no memory or no
+/// descriptor for a long one.
+pub(crate) fn encode<T: Serialize>(body: &T) -> Result<Written, Error> {
     let bytes = serde_json::to_vec(&Versioned { v: VERSION, body })
         .map_err(|e| Error::internal(format!("a record can't be written: {e}")))?;
-    if bytes.len() > MAX_RECORD {
+    if bytes.len() <= MAX_RECORD {
+        let record = Record::Here(bytes);
+        return Ok(Written { record, file: None });
+    }
+    if bytes.len() > MAX_SEALED {
         let message = format!(
-            "the record of this object takes {} bytes; at most {MAX_RECORD} are kept",
+            "the record of this object takes {} bytes; at most {MAX_SEALED} are kept",
             bytes.len()
         );
         return Err(Error::new(Reason::LimitExceeded, message)
             .hint("pass large inputs in a file, a volume or on standard input"));
     }
-    Ok(bytes)
+    let file = kernel::sealed::seal(c"aurae-record", &bytes).map_err(|e| {
+        Error::internal(format!("a long record can't be kept: {e}")).errno(e.errno())
+    })?;
+    Ok(Written {
+        record: Record::Beside,
+        file: Some(file),
+    })
 }
 
 /// From bytes, with suspicion.

@@ -27,7 +27,7 @@ use super::index::requests::{Attempt, IdempotencyKey, Outcome};
 use super::index::{IdWish, Index, Key, Reservation, Taken};
 use super::record::{CellRecord, ExecutableRecord};
 use super::slices::Slice;
-use super::{InitState, Runtime, Shared, create, now, privilege};
+use super::{InitState, Runtime, Shared, create, now, privilege, specs};
 
 impl Runtime {
     /// Starts an executable, with a cell of its own where asked for.
@@ -67,7 +67,9 @@ impl Runtime {
         }
         if let Some((spec, path)) = request.own_cell.as_ref().zip(request.path.parent()) {
             permit.demand(tenant, &Effect::on(RUN_CELL, &path))?;
-            privilege::check_cell(&permit, &self.shared.settings, &path, spec)?;
+            demand_joined(&permit, tenant, spec)?;
+            let settings = &self.shared.settings;
+            privilege::check_cell(&permit, settings, &path, spec).map_err(of_own_cell)?;
         }
         let body = (
             &request.path,
@@ -116,6 +118,7 @@ impl Runtime {
             check_slices(&permit, &request)?;
         }
         permit.demand(&request.tenant, &Effect::on(RUN_CELL, &request.path))?;
+        demand_joined(&permit, &request.tenant, &request.spec)?;
         privilege::check_cell(&permit, &self.shared.settings, &request.path, &request.spec)?;
         self.check_place(&permit, &request.tenant, &request.path)?;
         let body = (&request.path, &request.labels, &request.spec);
@@ -313,6 +316,12 @@ async fn run_cell(
     found(shared, run.uid)
 }
 
+/// What runs in another cell's namespaces is as good as run there.
+fn demand_joined(permit: &Permit, tenant: &Tenant, spec: &CellSpec) -> Result<(), Error> {
+    let mut joined = spec.join.values();
+    joined.try_for_each(|other| permit.demand(tenant, &Effect::on(RUN_CELL, other)))
+}
+
 fn check_slices(permit: &Permit, request: &RunCell) -> Result<(), Error> {
     if !permit.is_the_nodes() {
         let words = "slices are the unit manager's";
@@ -358,7 +367,7 @@ async fn new_cell(
         true => IdWish::None,
         false => IdWish::Count(record.spec.id_range),
     };
-    let reservation = reserve_cell(shared, key, record.meta.uid, wish, callers).await?;
+    let reservation = reserve_cell(shared, key, &record, wish, callers).await?;
     replace.check(&shared.index, key)?;
     create::cell(shared, record, reservation, slices, callers).await
 }
@@ -370,14 +379,15 @@ async fn new_cell(
 async fn reserve_cell(
     shared: &Arc<Shared>,
     key: &Key,
-    uid: Uid,
+    record: &CellRecord,
     wish: IdWish,
     callers: &Callers,
 ) -> Result<Reservation, Error> {
+    let (uid, spec) = (record.meta.uid, specs::length(&record.spec));
     let limit = shared.settings.ending_timeout;
     let deadline = tokio::time::Instant::now() + limit;
     loop {
-        let ending = match shared.index.reserve_cell(key, uid, wish) {
+        let ending = match shared.index.reserve_cell(key, uid, spec, wish) {
             Ok(reservation) => return Ok(reservation),
             Err(Taken::Refused(error)) => return Err(error),
             Err(Taken::Ending(owner)) => owner,
@@ -474,7 +484,18 @@ async fn own_cell(
         goes_with: Some(uid),
         ..cell_record(meta, spec)
     };
-    new_cell(shared, &key, record, replace, &[], callers).await
+    let made = new_cell(shared, &key, record, replace, &[], callers).await;
+    made.map_err(of_own_cell)
+}
+
+/// A refusal names the field as the request has it.
+fn of_own_cell(error: Error) -> Error {
+    let field = error.field.clone();
+    let below = field.as_deref().and_then(|it| it.strip_prefix("cell.spec"));
+    match below {
+        Some(rest) => error.field(format!("own_cell{rest}")),
+        None => error,
+    }
 }
 
 async fn start(
@@ -486,9 +507,9 @@ async fn start(
 ) -> Result<Arc<Object>, Error> {
     let uid = record.meta.uid;
     let cell = key.parent().and_then(|parent| shared.index.cell(&parent));
-    let reservation = shared
-        .index
-        .reserve(key.clone(), uid, Kind::Executable, IdWish::None)?;
+    let spec = specs::length(&record.spec);
+    let kind = (Kind::Executable, spec);
+    let reservation = shared.index.reserve(key.clone(), uid, kind, IdWish::None)?;
     replace.check(&shared.index, &key)?;
     let Some(cell) = cell else {
         return Err(Error::not_found(

@@ -11,6 +11,7 @@ use model::name::Tenant;
 use model::schedule::given::{Config, Kind, Texts};
 use model::schedule::request::{NamedConfig, PutConfig};
 use model::time::Timestamp;
+use runtime::HeldSpec;
 use store::{ConfigRow, Store};
 use tenants::Taken;
 
@@ -40,16 +41,32 @@ pub struct KeptConfig {
 
 /// See the module.
 #[derive(Default)]
-pub(crate) struct Configs(Mutex<BTreeMap<NamedConfig, (Arc<KeptConfig>, Taken)>>);
+pub(crate) struct Configs(Mutex<BTreeMap<NamedConfig, Entry>>);
+
+/// A config, and what it counts in its tenant's quotas.
+struct Entry {
+    kept: Arc<KeptConfig>,
+    counted: Counted,
+}
+
+/// One of `schedules`, and the bytes of its texts.
+pub(crate) type Counted = (Taken, HeldSpec);
 
 impl Configs {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<NamedConfig, (Arc<KeptConfig>, Taken)>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<NamedConfig, Entry>> {
         // Nothing panics while it is held.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn find(&self, named: &NamedConfig) -> Option<Arc<KeptConfig>> {
-        Some(self.lock().get(named)?.0.clone())
+        Some(self.lock().get(named)?.kept.clone())
+    }
+
+    /// What is there counts, and nothing that was to take its place.
+    fn count_again(&self, named: &NamedConfig) {
+        if let Some(Entry { kept, counted }) = self.lock().get_mut(named) {
+            counted.1.set(&kept.data);
+        }
     }
 
     fn of(&self, tenant: &Tenant, config: &Config) -> Option<Arc<KeptConfig>> {
@@ -73,21 +90,41 @@ impl Configs {
     /// log, and stays in the database.
     pub(crate) async fn load(
         store: &Store,
-        count: impl Fn(&Tenant) -> Taken,
+        count: impl Fn(&Tenant, &Texts) -> Result<Counted, Error>,
     ) -> Result<Self, Error> {
         let configs = Self::default();
         for row in store.configs().await? {
             let (tenant, name) = (row.tenant.clone(), row.name.clone());
             match read(row) {
                 Ok(kept) => {
-                    let taken = count(&kept.named.tenant);
-                    let named = kept.named.clone();
-                    configs.lock().insert(named, (Arc::new(kept), taken));
+                    let counted = count(&kept.named.tenant, &kept.data)?;
+                    let (named, kept) = (kept.named.clone(), Arc::new(kept));
+                    configs.lock().insert(named, Entry { kept, counted });
                 }
                 Err(error) => tracing::error!(tenant, name, error, "a config can't be read"),
             }
         }
         Ok(configs)
+    }
+}
+
+impl Configs {
+    /// Whether the tenant may have these texts: in place of others, which then count as many, or as
+    /// a new config.
+    fn admit(
+        &self,
+        schedules: &Schedules,
+        named: &NamedConfig,
+        data: &Texts,
+    ) -> Result<Option<Counted>, Error> {
+        let too_much = |e: Error| e.field("data");
+        if let Some(entry) = self.lock().get_mut(named) {
+            entry.counted.1.grow(data).map_err(too_much)?;
+            return Ok(None);
+        }
+        let taken = schedules.take(&named.tenant)?;
+        let held = schedules.hold_texts(&named.tenant, data);
+        Ok(Some((taken, held.map_err(too_much)?)))
     }
 }
 
@@ -173,10 +210,7 @@ impl Schedules {
                     return Err(error.hint("remove it, or give the new one another name"));
                 }
             }
-            let taken = match known {
-                Some(_) => None,
-                None => Some(schedules.take(&named.tenant)?),
-            };
+            let counted = configs.admit(&schedules, &named, &data)?;
             // Two changes have two times, whatever the clock does.
             let before = known.as_ref().map_or(0, |it| it.changed.0);
             let kept = Arc::new(KeptConfig {
@@ -187,11 +221,20 @@ impl Schedules {
                 immutable,
                 owner,
             });
-            schedules.store().put_config(row(&kept)?).await?;
+            if let Err(error) = schedules.store().put_config(row(&kept)?).await {
+                configs.count_again(&named);
+                return Err(error.into());
+            }
             let mut all = configs.lock();
-            match (all.get_mut(&named), taken) {
-                (Some((known, _)), _) => *known = kept.clone(),
-                (None, Some(taken)) => drop(all.insert(named, (kept.clone(), taken))),
+            match (all.get_mut(&named), counted) {
+                (Some(entry), _) => {
+                    entry.counted.1.set(&kept.data);
+                    entry.kept = kept.clone();
+                }
+                (None, Some(counted)) => {
+                    let kept = kept.clone();
+                    all.insert(named, Entry { kept, counted });
+                }
                 (None, None) => return Err(missing(&named)),
             }
             drop(all);
@@ -228,7 +271,7 @@ impl Schedules {
         let configs = self.configs();
         let all = configs.lock();
         let own = all.iter().filter(|(named, _)| named.tenant == *tenant);
-        let own: Vec<_> = own.map(|(_, (kept, _))| kept.clone()).collect();
+        let own: Vec<_> = own.map(|(_, entry)| entry.kept.clone()).collect();
         drop(all);
         let shown = own.into_iter();
         let shown = shown.filter(|it| permit.shows(tenant, &it.named.path()));

@@ -11,12 +11,13 @@ use identity::{Effect, Identity, Permit};
 use model::error::Error;
 use model::name::{Label, Tenant};
 use model::quota::Quota;
+use model::schedule::given::Texts;
 use model::schedule::request::{List, Named};
 use model::schedule::spec::Overlap;
 use model::schedule::state::Shape;
 use model::schedule::steps::Other;
 use pod::Pods;
-use runtime::Runtime;
+use runtime::{HeldSpec, Runtime};
 use store::Store;
 use tenants::{Pool, Taken, Tenants};
 use tokio::sync::oneshot;
@@ -136,7 +137,11 @@ impl Schedules {
     ) -> Result<Self, Error> {
         let all = kept::all(&store).await?;
         let pool = Pool::new(&tenants, Quota::Schedules);
-        let configs = Configs::load(&store, |tenant| pool.count(tenant, 1)).await?;
+        let count = |tenant: &Tenant, texts: &Texts| {
+            let held = runtime.hold_spec(tenant, texts, true)?;
+            Ok((pool.count(tenant, 1), held))
+        };
+        let configs = Configs::load(&store, count).await?;
         let [a, b, c, d, e, f, g, h, ..] = declare::new_uid()?.0;
         let epoch = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
         let schedules = Self {
@@ -264,6 +269,11 @@ impl Schedules {
     /// One more of the tenant's schedules, or of what counts as one.
     pub(crate) fn take(&self, tenant: &Tenant) -> Result<Taken, Error> {
         self.shared.pool.take(tenant, 1)
+    }
+
+    /// The texts of a config, in the tenant's quota.
+    pub(crate) fn hold_texts(&self, tenant: &Tenant, texts: &Texts) -> Result<HeldSpec, Error> {
+        self.shared.ports.runtime.hold_spec(tenant, texts, false)
     }
 
     /// What running it now does beside: replicas are replaced, and so is a run where that is its

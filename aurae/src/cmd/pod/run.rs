@@ -115,7 +115,13 @@ pub(super) async fn run(session: &Session, args: &RunArgs) -> Result<u8, Failure
 fn show(format: Format, changed: Vec<PodStatus>) -> Result<u8, Failure> {
     match (format.is_machine(), changed.as_slice()) {
         (true, [pod]) => print_message(format, pod)?,
-        (true, _) => print_message(format, &ListResponse { pods: changed })?,
+        (true, _) => {
+            let list = ListResponse {
+                pods: changed,
+                ..ListResponse::default()
+            };
+            print_message(format, &list)?;
+        }
         (false, pods) => pods
             .iter()
             .try_for_each(|pod| print_line(&super::show::name(pod)))?,

@@ -2,7 +2,7 @@
 //! `aurae pod ls` and `describe`: what there is, and how it is.
 
 use api::pod::v0::container_status::State;
-use api::pod::v0::{ContainerStatus, GetRequest, ListRequest, Phase, PodStatus, Qos};
+use api::pod::v0::{ContainerStatus, GetRequest, ListRequest, ListResponse, Phase, PodStatus, Qos};
 
 use super::pods;
 use crate::failure::Failure;
@@ -49,9 +49,20 @@ pub(super) async fn ls(session: &Session, args: &LsArgs) -> Result<u8, Failure> 
         true => "*".to_owned(),
         false => session.tenant(),
     };
-    let request = ListRequest { tenant };
-    let list = async |node: &client::Node| pods(node).list(node.unary(request.clone())).await;
-    let answer = session.ask(list).await?;
+    let mut request = ListRequest {
+        tenant,
+        ..ListRequest::default()
+    };
+    let mut answer = ListResponse::default();
+    loop {
+        let list = async |node: &client::Node| pods(node).list(node.unary(request.clone())).await;
+        let page = session.ask(list).await?;
+        answer.pods.extend(page.pods);
+        if page.next_page_token.is_empty() {
+            break;
+        }
+        request.page_token = page.next_page_token;
+    }
     let names = || {
         answer
             .pods

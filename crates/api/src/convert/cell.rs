@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The spec of a cell, from the wire and back.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::cell::{Access, CellSpec, Draft, Mount, Namespace, Propagation, Volume};
 use model::container::{Container, Pull};
 use model::device::Device;
 use model::error::{Error, Result, Within};
+use model::name::ObjectPath;
 
 use super::network;
 use super::resources::{resources, to_resources};
-use super::scalar::enumeration;
+use super::scalar::{enumeration, parse};
 use crate::runtime::v0 as wire;
 
 /// Checks the spec of a cell. A field without a value gets its default later, from the node.
@@ -25,6 +26,7 @@ pub fn spec(message: wire::CellSpec) -> Result<CellSpec> {
     let mounts = mounts.map(|(i, message)| mount(message).within(&format!("mounts[{i}]")));
     Draft {
         share: share.collect::<Result<BTreeSet<_>>>()?,
+        join: joined(message.join)?,
         resources: resources(message.resources).within("resources")?,
         mounts: mounts.collect::<Result<_>>()?,
         volumes: message.volumes.into_iter().map(volume).collect(),
@@ -44,6 +46,19 @@ pub fn spec(message: wire::CellSpec) -> Result<CellSpec> {
         light: message.light,
     }
     .try_into()
+}
+
+fn joined(message: Vec<wire::Join>) -> Result<BTreeMap<Namespace, ObjectPath>> {
+    let mut all = BTreeMap::new();
+    for (i, join) in message.into_iter().enumerate() {
+        let at = format!("join[{i}]");
+        let kind = namespace("namespace", join.namespace).within(&at)?;
+        let cell = parse("cell", &join.cell).within(&at)?;
+        if all.insert(kind, cell).is_some() {
+            return Err(Error::invalid(at, "is of a namespace that is given twice"));
+        }
+    }
+    Ok(all)
 }
 
 fn container(message: wire::Container) -> Result<Container> {
@@ -200,6 +215,14 @@ pub fn to_spec(draft: &Draft) -> wire::CellSpec {
         sysctls: draft.sysctls.clone(),
         network: draft.network.as_ref().map(network::to_network),
         light: draft.light,
+        join: draft.join.iter().map(to_join).collect(),
+    }
+}
+
+fn to_join((kind, cell): (&Namespace, &ObjectPath)) -> wire::Join {
+    wire::Join {
+        namespace: to_namespace(*kind).into(),
+        cell: cell.to_string(),
     }
 }
 

@@ -37,6 +37,7 @@ fields! {
     Disk = disk,
     Cells = cells,
     Executables = executables,
+    SpecBytes = spec_bytes,
     Creations = creations,
     Ids = ids,
     Connections = connections,

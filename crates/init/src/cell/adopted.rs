@@ -32,6 +32,7 @@ use crate::protocol::{
     ExitRecord, Failure, MAX_ORPHANS, MAX_WORKLOADS, Namespaces, Orphan, Pids, Stdio, Step,
     WorkloadState,
 };
+use crate::record::KeptRecord;
 
 /// The longest packet that node-init sends here, in bytes.
 const WORD: usize = 256;
@@ -231,8 +232,8 @@ impl Cell {
             let detail = "an init that hears of no orphans can't adopt any";
             return Err(failed(Step::Protocol, Errno::PROTO, detail));
         }
-        if state.has_annex || (state.has_process && state.exit.is_some()) {
-            let detail = "what is to be adopted either runs or has ended, and has no annex";
+        if state.has_process && state.exit.is_some() {
+            let detail = "what is to be adopted either runs or has ended";
             return Err(failed(Step::Protocol, Errno::BADMSG, detail));
         }
         if state.has_process && self.is_of_another(room, state.uid, state.pid) {
@@ -261,7 +262,12 @@ impl Cell {
 }
 
 /// The workload of a state, with the descriptors that are its.
-fn adopted(state: WorkloadState, ending: &Ending, fds: Vec<OwnedFd>) -> Result<Workload, Failure> {
+fn adopted(
+    state: WorkloadState,
+    ending: &Ending,
+    mut fds: Vec<OwnedFd>,
+) -> Result<Workload, Failure> {
+    let record = KeptRecord::take(state.record, &mut fds)?;
     let output = match state.stdio {
         Stdio::Pipes => 2,
         Stdio::Terminal { .. } => 1,
@@ -298,10 +304,9 @@ fn adopted(state: WorkloadState, ending: &Ending, fds: Vec<OwnedFd>) -> Result<W
         stdio: state.stdio,
         output,
         stdin: fds.next(),
-        annex: None,
         memory_events,
         leaf: ending.forks.then(|| Cgroup::from_fd(leaf, "")),
-        record: state.record,
+        record,
         started_ns: state.started_ns,
         forks: ending.forks,
         first: state.first,

@@ -10,7 +10,8 @@ use super::requests::{Outcome, failed, only, stopping};
 use super::room::Room;
 use super::{Cell, end};
 use crate::failure::InStep;
-use crate::protocol::{CellEvent, MAX_LIGHT, Step, Uid};
+use crate::protocol::{CellEvent, MAX_LIGHT, Record, Step, Uid};
+use crate::record::KeptRecord;
 
 impl Cell {
     /// Serves a light cell from now on.
@@ -18,9 +19,10 @@ impl Cell {
         &mut self,
         asking: &Room,
         uid: Uid,
-        record: Vec<u8>,
-        fds: Vec<OwnedFd>,
+        record: Record,
+        mut fds: Vec<OwnedFd>,
     ) -> Outcome {
+        let record = KeptRecord::take(record, &mut fds)?;
         let listener = only(fds)?;
         if self.stop.is_some() {
             return Err(stopping());

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use kernel::cgroup::Cgroup;
 use kernel::clone::{self, Cloned};
-use kernel::sealed::{self, Sealed};
+use kernel::sealed::Sealed;
 use kernel::seqpacket::ReceiveError;
 use kernel::signal::Signal;
 use kernel::tty;
@@ -23,8 +23,10 @@ use crate::codec::{Packet, StartHead, request_number, start_head};
 use crate::failure::InStep;
 use crate::poll::Interest;
 use crate::protocol::{
-    CellEvent, CellRequest, Failure, MAX_SEALED, MountTarget, Namespaces, Stdio, Step, Uid, VERSION,
+    CellEvent, CellRequest, Failure, MAX_SEALED, MountTarget, Namespaces, Record, Stdio, Step, Uid,
+    VERSION,
 };
+use crate::record::KeptRecord;
 
 /// The result of a request that is answered by `Done` or `Failed`.
 pub(super) type Outcome = Result<(), Failure>;
@@ -79,20 +81,17 @@ impl Cell {
         }
     }
 
-    fn answered(&mut self, room: &mut Room, asked: CellRequest, fds: Vec<OwnedFd>) {
+    fn answered(&mut self, room: &mut Room, asked: CellRequest, mut fds: Vec<OwnedFd>) {
         let (request, outcome) = match asked {
             CellRequest::PutCellRecord { request, record } => {
-                room.record = record;
-                (request, Ok(()))
+                let kept = KeptRecord::take(record, &mut fds);
+                (request, kept.map(|kept| room.record = kept))
             }
             CellRequest::PutRecord {
                 request,
                 uid,
                 record,
-            } => (
-                request,
-                found(room, uid).map(|workload| workload.record = record),
-            ),
+            } => (request, put(room, uid, record, &mut fds)),
             CellRequest::Signal {
                 request,
                 uid,
@@ -258,10 +257,16 @@ impl Cell {
         &mut self,
         room: &mut Room,
         packet: &[u8],
-        head: StartHead,
-        fds: Vec<OwnedFd>,
+        mut head: StartHead,
+        mut fds: Vec<OwnedFd>,
     ) -> Outcome {
         self.admit(room, head.uid)?;
+        let record = std::mem::replace(&mut head.record, Record::Beside);
+        let record = KeptRecord::take(record, &mut fds)?;
+        if !room.workloads.has_room_for(&record) {
+            let detail = "the records of this cell's executables are too long together";
+            return Err(failed(Step::Limit, Errno::NOMEM, detail));
+        }
         let inner = self.inner(room, head.pids)?;
         let mut parts = Parts::take(&head, fds)?;
         if let Stdio::Terminal { rows, columns } = head.stdio {
@@ -294,7 +299,7 @@ impl Cell {
                 node_user: self.node_user,
             }),
             Ok(Cloned::Parent(pid, pidfd)) => {
-                let mut workload = Workload::new(head, pid, pidfd, status);
+                let mut workload = Workload::new(head, (pid, pidfd), status, record);
                 if workload.forks {
                     let leaf = parts.leaf.try_clone().ok();
                     workload.leaf = leaf.map(|leaf| Cgroup::from_fd(leaf, ""));
@@ -302,7 +307,6 @@ impl Cell {
                 workload.memory_events = memory_events(parts.leaf.as_fd());
                 workload.output = parts.keep;
                 workload.stdin = parts.stdin;
-                workload.annex = parts.annex;
                 room.workloads.0.push(workload);
                 Ok(())
             }
@@ -394,6 +398,11 @@ fn found(room: &mut Room, uid: Uid) -> Result<&mut Workload, Failure> {
     workload.ok_or_else(|| failed(Step::Protocol, Errno::SRCH, "no such workload in this cell"))
 }
 
+fn put(room: &mut Room, uid: Uid, record: Record, fds: &mut Vec<OwnedFd>) -> Outcome {
+    let kept = KeptRecord::take(record, fds)?;
+    found(room, uid).map(|workload| workload.record = kept)
+}
+
 fn send(room: &mut Room, uid: Uid, number: u8) -> Outcome {
     let signal = Signal::from_number(number.into())
         .ok_or_else(|| failed(Step::Protocol, Errno::INVAL, &format!("no signal {number}")))?;
@@ -424,7 +433,6 @@ struct Parts {
     child: Vec<OwnedFd>,
     keep: Vec<OwnedFd>,
     stdin: Option<OwnedFd>,
-    annex: Option<OwnedFd>,
     passed: Vec<OwnedFd>,
 }
 
@@ -436,8 +444,7 @@ impl Parts {
             Stdio::Terminal { .. } => (0, 0),
         };
         let passed = usize::from(head.passed);
-        let kept = usize::from(head.keep_stdin) + usize::from(head.annex);
-        let expected = 1 + child + keep + kept + passed;
+        let expected = 1 + child + keep + usize::from(head.keep_stdin) + passed;
         if fds.len() != expected {
             let detail = format!("{} descriptors came, {expected} are expected", fds.len());
             return Err(failed(Step::Protocol, Errno::BADF, &detail));
@@ -449,12 +456,7 @@ impl Parts {
         let child = fds.by_ref().take(child).collect();
         let keep = fds.by_ref().take(keep).collect();
         let stdin = if head.keep_stdin { fds.next() } else { None };
-        let annex = if head.annex { fds.next() } else { None };
-        if let Some(annex) = &annex {
-            sealed::size(annex, MAX_SEALED).step(Step::Protocol)?;
-        }
         Ok(Parts {
-            annex,
             leaf,
             child,
             keep,

@@ -15,6 +15,7 @@ use super::{Cell, KEEP, PACKETS_AT_ONCE, PAUSE};
 use crate::link::Link;
 use crate::poll::{Interest, Poll};
 use crate::protocol::{CellEvent, MAX_PACKET, Namespaces, Uid, VERSION};
+use crate::record::KeptRecord;
 
 /// The kinds of tokens of a room; those of exec-status pipes are [`STATUS`] and their descriptor.
 const LISTENER: u32 = 1;
@@ -30,7 +31,7 @@ pub(super) struct Room {
     /// 0 of the init's own cell; in the tokens of its sources.
     number: u32,
     pub(super) uid: Uid,
-    pub(super) record: Vec<u8>,
+    pub(super) record: KeptRecord,
     listener: OwnedFd,
     /// The listener is left alone until then.
     listen_again: Option<Deadline>,
@@ -81,7 +82,7 @@ impl Room {
     /// A room of that number that listens from now on.
     pub(super) fn open(
         number: u32,
-        (uid, record): (Uid, Vec<u8>),
+        (uid, record): (Uid, KeptRecord),
         listener: OwnedFd,
         poll: &Poll,
     ) -> Result<Room> {
@@ -272,10 +273,16 @@ impl Room {
         let welcome = CellEvent::Welcome {
             version: VERSION,
             uid: self.uid,
-            record: self.record.clone(),
+            record: self.record.say(),
             workloads: u32::try_from(self.workloads.0.len()).unwrap_or(u32::MAX),
         };
-        self.post(poll, &welcome, &[]);
+        if let Some(link) = &mut self.link
+            && link
+                .post(&welcome, self.record.descriptor().as_slice())
+                .is_err()
+        {
+            self.lose_link(poll);
+        }
     }
 
     /// Nothing of it is to be waited for any more.

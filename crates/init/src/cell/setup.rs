@@ -28,6 +28,7 @@ use crate::codec::Packet;
 use crate::failure::InStep;
 use crate::poll::{Interest, Poll};
 use crate::protocol::{CellLaunch, Failure, MAX_PACKET, Namespaces, Root, Step, Sysctl};
+use crate::record::KeptRecord;
 
 /// The user that the kernel shows for one without a mapping.
 const OVERFLOW: u32 = 65_534;
@@ -60,6 +61,8 @@ pub(crate) const EMPTY: &str = "/dev/.empty";
 pub(crate) struct Creation {
     pub(crate) launch: CellLaunch,
     pub(crate) listener: OwnedFd,
+    /// The cell's record.
+    pub(crate) record: KeptRecord,
     /// Gives one byte when the cell may go on, and with it the init's OOM score as a descriptor;
     /// its end without one means it may not.
     pub(crate) go: OwnedFd,
@@ -100,6 +103,7 @@ fn prepare(creation: Creation) -> Result<(Cell, OwnedFd), (Failure, OwnedFd)> {
     let Creation {
         launch,
         listener,
+        record,
         go,
         status,
         score,
@@ -108,9 +112,9 @@ fn prepare(creation: Creation) -> Result<(Cell, OwnedFd), (Failure, OwnedFd)> {
     } = creation;
     drop(go);
     let prepared = become_init_user(node_user)
-        .and_then(|()| be_opaque(&listener, &status, score.as_ref(), &mounts))
+        .and_then(|()| be_opaque(&listener, &status, score.as_ref(), &record, &mounts))
         .and_then(|()| furnish(&launch, &mounts, node_user))
-        .and_then(|()| build(launch, listener, score, node_user));
+        .and_then(|()| build(launch, (listener, record), score, node_user));
     drop(mounts);
     match prepared {
         Ok(cell) => Ok((cell, status)),
@@ -146,6 +150,7 @@ fn be_opaque(
     listener: &OwnedFd,
     status: &OwnedFd,
     score: Option<&OwnedFd>,
+    record: &KeptRecord,
     mounts: &Mounts,
 ) -> Result<(), Failure> {
     process::set_dumpable(false).step(Step::Identity)?;
@@ -160,6 +165,7 @@ fn be_opaque(
     ];
     let given = proc.iter().chain(sys).chain(queues).chain(score);
     keep.extend(given.map(AsFd::as_fd));
+    keep.extend(record.descriptor());
     process::close_all_but(&keep).step(Step::Identity)?;
     process::new_session().step(Step::Identity)?;
     match process::new_session_keyring() {
@@ -317,7 +323,7 @@ fn open_devpts() -> Result<OwnedFd, Failure> {
 
 fn build(
     launch: CellLaunch,
-    listener: OwnedFd,
+    (listener, record): (OwnedFd, KeptRecord),
     score: Option<OwnedFd>,
     node_user: bool,
 ) -> Result<Cell, Failure> {
@@ -343,7 +349,7 @@ fn build(
     let poll = Poll::new().step(Step::Clone)?;
     poll.add(&signals, SIGNALS, Interest::READ)
         .step(Step::Clone)?;
-    let own_room = Room::open(0, (launch.uid, launch.record), listener, &poll);
+    let own_room = Room::open(0, (launch.uid, record), listener, &poll);
     let own_room = Some(Box::new(own_room.step(Step::Clone)?));
     let devpts = match own.has(Namespaces::MOUNT) {
         true => Some(open_devpts()?),

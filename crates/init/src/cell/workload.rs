@@ -23,8 +23,9 @@ use kernel::wait::{Exit, ExitStatus};
 
 use crate::codec::StartHead;
 use crate::protocol::{
-    ExitHow, ExitRecord, Failure, MAX_WORKLOADS, Pids, Stdio, Uid, WorkloadState,
+    ExitHow, ExitRecord, Failure, MAX_RECORDS, MAX_WORKLOADS, Pids, Stdio, Uid, WorkloadState,
 };
+use crate::record::KeptRecord;
 use kernel::time;
 
 /// Where a workload is on its way.
@@ -57,13 +58,11 @@ pub(super) struct Workload {
     /// The kept read ends, or the terminal's master.
     pub(super) output: Vec<OwnedFd>,
     pub(super) stdin: Option<OwnedFd>,
-    /// A sealed memfd that goes with the record.
-    pub(super) annex: Option<OwnedFd>,
     /// `memory.events` of its leaf, where the controller is.
     pub(super) memory_events: Option<OwnedFd>,
     /// Its group, where it may be without a main process: see [`Workload::signal`].
     pub(super) leaf: Option<Cgroup>,
-    pub(super) record: Vec<u8>,
+    pub(super) record: KeptRecord,
     pub(super) started_ns: u64,
     /// The executed process is only the first one.
     pub(super) forks: bool,
@@ -84,7 +83,12 @@ pub(super) struct Workload {
 }
 
 impl Workload {
-    pub(super) fn new(head: StartHead, pid: i32, pidfd: OwnedFd, status: OwnedFd) -> Workload {
+    pub(super) fn new(
+        head: StartHead,
+        (pid, pidfd): (i32, OwnedFd),
+        status: OwnedFd,
+        record: KeptRecord,
+    ) -> Workload {
         Workload {
             uid: head.uid,
             pid,
@@ -97,10 +101,9 @@ impl Workload {
             stdio: head.stdio,
             output: Vec::new(),
             stdin: None,
-            annex: None,
             memory_events: None,
             leaf: None,
-            record: head.record,
+            record,
             started_ns: time::realtime_ns(),
             forks: head.forks,
             first: None,
@@ -160,8 +163,7 @@ impl Workload {
             pid: self.pid,
             stdio: self.stdio,
             has_stdin: self.stdin.is_some(),
-            has_annex: self.annex.is_some(),
-            record: self.record.clone(),
+            record: self.record.say(),
             started_ns: self.started_ns,
             exit: match self.state {
                 State::Ended(exit) => Some(exit),
@@ -180,7 +182,7 @@ impl Workload {
             .into_iter()
             .chain(output)
             .chain(self.stdin.as_ref().map(AsFd::as_fd))
-            .chain(self.annex.as_ref().map(AsFd::as_fd))
+            .chain(self.record.descriptor())
             .collect()
     }
 
@@ -277,6 +279,13 @@ impl Workloads {
     /// Makes room for one more: `false` where there is none, in the table or in memory.
     pub(super) fn reserve(&mut self) -> bool {
         self.0.len() < MAX_WORKLOADS && self.0.try_reserve(1).is_ok()
+    }
+
+    /// Whether another record of that length may be kept: what a daemon reads when it comes has a
+    /// bound.
+    pub(super) fn has_room_for(&self, record: &KeptRecord) -> bool {
+        let kept = self.0.iter().map(|workload| workload.record.length());
+        kept.sum::<usize>().saturating_add(record.length()) <= MAX_RECORDS
     }
 
     pub(super) fn find(&mut self, uid: Uid) -> Option<&mut Workload> {

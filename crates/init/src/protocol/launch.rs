@@ -4,8 +4,8 @@
 
 use super::sandbox::{Label, Sandbox};
 #[cfg(doc)]
-use super::{CellRequest, IdMap, MAX_PASSED, MAX_PID_ENV, MAX_RECORD, MAX_SEALED, MAX_STRING};
-use super::{Pids, Stdio, Uid};
+use super::{CellRequest, IdMap, MAX_PASSED, MAX_PID_ENV, MAX_STRING};
+use super::{Pids, Record, Stdio, Uid};
 
 /// A user or group as asked for; resolved by the cell-init in the cell's own files.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -22,8 +22,8 @@ pub enum Principal {
 /// 2. with [`Stdio::Pipes`]: stdin's read end (or /dev/null), stdout's and stderr's write ends,
 ///    then the read ends to keep; with [`Stdio::Terminal`]: none, the cell-init opens it,
 /// 3. with `keep_stdin`: stdin's write end, to keep,
-/// 4. with `annex`: a sealed memfd of at most [`MAX_SEALED`] bytes, to keep,
-/// 5. as many as `passed` says: what the program gets from 3 on.
+/// 4. as many as `passed` says: what the program gets from 3 on,
+/// 5. that of a [`Record`] that is beside the packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Launch {
     /// The executable's run.
@@ -71,9 +71,6 @@ pub struct Launch {
     pub stdio: Stdio,
     /// The write end of standard input comes along, to be kept until `CloseStdin`.
     pub keep_stdin: bool,
-    /// What is too long for the record comes along, to be kept as long as that and given to each
-    /// new daemon.
-    pub annex: bool,
     /// How many descriptors the program gets from 3 on, at most [`MAX_PASSED`].
     pub passed: u16,
     /// The executed process is only the first one: its exit with 0 is not the end of the workload.
@@ -82,8 +79,8 @@ pub struct Launch {
     pub stop_signal: u8,
     /// The time from the stop signal to `SIGKILL`, in milliseconds.
     pub grace_ms: u32,
-    /// The daemon's record of it, opaque here; at most [`MAX_RECORD`] bytes.
-    pub record: Vec<u8>,
+    /// The daemon's record of it, opaque here.
+    pub record: Record,
     /// The file to execute. `None`: as the first of `argv` says.
     pub program: Option<Vec<u8>>,
     /// Where `cwd` can't be entered, the program begins in `/`.
@@ -142,12 +139,11 @@ impl Launch {
             seccomp_log: false,
             stdio: Stdio::Pipes,
             keep_stdin: false,
-            annex: false,
             passed: 0,
             forks: false,
             stop_signal: 15,
             grace_ms: 0,
-            record: Vec::new(),
+            record: Record::Here(Vec::new()),
             program: None,
             cwd_optional: false,
             opens: Vec::new(),

@@ -22,15 +22,17 @@
 mod bound;
 pub mod codec;
 mod launch;
+mod record;
 pub mod sandbox;
 mod workload;
 
 pub use bound::{FIRST_PART, longer_by};
 pub use launch::{Keyring, Launch, Open, OpenHow, Principal};
+pub use record::Record;
 pub use workload::{ExitHow, ExitRecord, Orphan, Stdio, WorkloadState};
 
 /// The version of both conversations. Changes with every change of a packet's meaning.
-pub const VERSION: u16 = 13;
+pub const VERSION: u16 = 14;
 /// The largest packet, in bytes.
 pub const MAX_PACKET: usize = 160 * 1024;
 /// The largest request that comes sealed ([`CellRequest::Sealed`]), in bytes: what `execve` takes
@@ -42,12 +44,19 @@ pub const MAX_STRING: usize = 128 * 1024 - 1;
 /// The most layers of an image's root: what overlayfs takes, less one for the folders that the
 /// spawner adds.
 pub const MAX_LAYERS: usize = 499;
+/// The most cells whose namespaces one cell joins.
+pub const MAX_JOINS: usize = 3;
 /// The most parameters of the kernel that a cell sets.
 pub const MAX_SYSCTLS: usize = 64;
 /// The most paths of a cell that are masked, and that are read-only.
 pub const MAX_PATHS: usize = 256;
-/// The largest opaque record, in bytes.
+/// The largest opaque record that goes in a packet, in bytes. A longer one goes beside it
+/// ([`Record`]).
 pub const MAX_RECORD: usize = 64 * 1024;
+/// The most that the records of one cell's workloads take together when another one is started, in
+/// bytes: three quarters of what [`MAX_WORKLOADS`] of the largest in packets take. The rest is for
+/// records that grow.
+pub const MAX_RECORDS: usize = MAX_WORKLOADS * MAX_RECORD / 4 * 3;
 /// The most descriptors that go with one packet (`SCM_MAX_FD` is 253).
 pub const MAX_FDS: usize = 64;
 /// The most workloads of one cell, running or not yet acknowledged.
@@ -413,7 +422,9 @@ pub struct IdMap {
 ///    cell-init is, so that it can clone into the leaves of its cell,
 /// 2. the listening control socket,
 /// 3. where `parent` is set, the pidfd of the enclosing cell's init,
-/// 4. where `root` is an image, those of [`ImageRoot`].
+/// 4. for each of `joins`, the pidfd of the init of the cell that has these namespaces,
+/// 5. where `root` is an image, those of [`ImageRoot`],
+/// 6. that of a [`Record`] that is beside the packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CellLaunch {
     /// The cell's run.
@@ -425,6 +436,9 @@ pub struct CellLaunch {
     pub root: Root,
     /// The enclosing cell is another cell, not the node.
     pub parent: bool,
+    /// Namespaces that are neither new nor the parent's, but another cell's: of the network, of IPC
+    /// and of UTS; at most [`MAX_JOINS`].
+    pub joins: Vec<Namespaces>,
     /// The map of user ids; empty where the user namespace is shared. Inside id 0 must be mapped.
     pub uid_map: Vec<IdMap>,
     /// The map of group ids; as `uid_map`.
@@ -442,7 +456,7 @@ pub struct CellLaunch {
     /// Parameters of the kernel to set, of namespaces of its own; at most [`MAX_SYSCTLS`].
     pub sysctls: Vec<Sysctl>,
     /// The cell's opaque record, returned to each new daemon.
-    pub record: Vec<u8>,
+    pub record: Record,
 }
 
 /// A parameter of the kernel.
@@ -545,8 +559,8 @@ pub enum CellRequest {
     PutCellRecord {
         /// Comes back with the answer.
         request: u64,
-        /// At most [`MAX_RECORD`] bytes.
-        record: Vec<u8>,
+        /// The new one.
+        record: Record,
     },
     /// Replace a workload's record (a stop was asked for, labels changed).
     PutRecord {
@@ -554,8 +568,8 @@ pub enum CellRequest {
         request: u64,
         /// The workload's run.
         uid: Uid,
-        /// At most [`MAX_RECORD`] bytes.
-        record: Vec<u8>,
+        /// The new one.
+        record: Record,
     },
     /// Start an executable. Descriptors: see [`Launch`].
     Start {
@@ -625,7 +639,7 @@ pub enum CellRequest {
         /// The light cell's run.
         uid: Uid,
         /// The light cell's opaque record, as [`CellLaunch::record`].
-        record: Vec<u8>,
+        record: Record,
     },
     /// Serve a light cell no more that came to nothing. Refused (EBUSY) while something runs in it.
     Unlight {
@@ -654,8 +668,8 @@ pub enum CellRequest {
         request: u64,
     },
     /// Keep a workload that another init of this cell had kept, and that has died. Descriptors: its
-    /// leaf, then those of a [`CellEvent::Workload`]; there is no annex among them. The answer is
-    /// `Done`; what has ended meanwhile is told as any end.
+    /// leaf, then those of a [`CellEvent::Workload`]. The answer is `Done`; what has ended
+    /// meanwhile is told as any end.
     Adopt {
         /// Comes back with the answer.
         request: u64,
@@ -686,8 +700,8 @@ pub enum CellEvent {
         version: u16,
         /// The cell's run.
         uid: Uid,
-        /// At most [`MAX_RECORD`] bytes.
-        record: Vec<u8>,
+        /// The last `PutCellRecord`, or what it was made with.
+        record: Record,
         /// How many `Workload` follow.
         workloads: u32,
     },
@@ -700,7 +714,7 @@ pub enum CellEvent {
     },
     /// One per workload, running or ended and not acknowledged. Descriptors: the pidfd if it has
     /// a process, then the kept read ends (stdout and stderr, or the terminal's master), then the
-    /// write end of stdin and the annex if kept.
+    /// write end of stdin if kept, and that of a [`Record`] beside the packet.
     Workload(WorkloadState),
     /// The program was executed. Descriptors: its pidfd; with [`Stdio::Terminal`] then the master.
     Started {

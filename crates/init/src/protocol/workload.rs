@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What an init says of a workload, and of the end of a process.
 
-use super::Uid;
+use super::{Record, Uid};
 
 /// One workload, as its cell-init knows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -15,10 +15,8 @@ pub struct WorkloadState {
     pub stdio: Stdio,
     /// The write end of standard input is kept, and among the descriptors.
     pub has_stdin: bool,
-    /// An annex is kept, and among the descriptors.
-    pub has_annex: bool,
     /// The last `PutRecord`, or what it was started with.
-    pub record: Vec<u8>,
+    pub record: Record,
     /// When it was cloned, `CLOCK_REALTIME` in nanoseconds.
     pub started_ns: u64,
     /// Not there while the main process runs.

@@ -43,8 +43,9 @@ use crate::cell::setup::{self, Creation, Mounts};
 use crate::codec::{Packet, request_number};
 use crate::failure::InStep;
 use crate::protocol::{
-    CLONERS, CellLaunch, Failure, MAX_PACKET, Namespaces, NodeRequest, Root, Step,
+    CLONERS, CellLaunch, Failure, MAX_PACKET, Namespaces, NodeRequest, Record, Root, Step,
 };
+use crate::record::KeptRecord;
 use place::Place;
 pub(crate) use template::{DEVICES, LINKS};
 use wire::SpawnerEvent;
@@ -193,17 +194,23 @@ pub(super) struct Parts {
     pub(super) group: OwnedFd,
     pub(super) listener: OwnedFd,
     pub(super) parent: Option<OwnedFd>,
+    /// Of inits whose namespaces it joins, as many as the launch says.
+    pub(super) joins: Vec<OwnedFd>,
     /// Of the root of an image.
     image: Option<stage::Parts>,
+    /// The cell's record.
+    record: KeptRecord,
 }
 
 impl Parts {
-    fn take(launch: &CellLaunch, fds: Vec<OwnedFd>) -> Result<Parts, Failure> {
+    fn take(launch: &mut CellLaunch, mut fds: Vec<OwnedFd>) -> Result<Parts, Failure> {
+        let record = std::mem::replace(&mut launch.record, Record::Beside);
+        let record = KeptRecord::take(record, &mut fds)?;
         let of_root = match &launch.root {
             Root::Node | Root::Bare => 0,
             Root::Image(image) => 1 + usize::from(image.writable),
         };
-        let expected = 2 + usize::from(launch.parent) + of_root;
+        let expected = 2 + usize::from(launch.parent) + launch.joins.len() + of_root;
         if fds.len() != expected {
             let detail = format!("{} descriptors came, {expected} are expected", fds.len());
             return Err(Failure::new(
@@ -218,9 +225,15 @@ impl Parts {
                 .ok_or_else(|| Failure::new(Step::Protocol, Errno::BADF.raw_os_error(), ""))
         };
         Ok(Parts {
+            record,
             group: next()?,
             listener: next()?,
             parent: if launch.parent { Some(next()?) } else { None },
+            joins: launch
+                .joins
+                .iter()
+                .map(|_| next())
+                .collect::<Result<_, _>>()?,
             image: match &launch.root {
                 Root::Node | Root::Bare => None,
                 Root::Image(image) => Some(stage::Parts {
@@ -255,6 +268,11 @@ fn check(launch: &CellLaunch) -> Result<(), Failure> {
     if mapped && (launch.init_id == 0 || launch.uid_map.iter().any(has)) {
         return invalid("the init's user must be one that the cell itself doesn't have");
     }
+    let joinable = Namespaces::NET | Namespaces::IPC | Namespaces::UTS;
+    let mut joined = launch.joins.iter().map(|it| it.0);
+    if joined.any(|it| it == 0 || it & (own.0 | !joinable) != 0) {
+        return invalid("other cells' namespaces are of network, IPC and UTS, and none is new");
+    }
     if !own.has(Namespaces::MOUNT) && !launch.volumes.is_empty() {
         return invalid("volumes need a mount namespace of the cell's own");
     }
@@ -265,17 +283,18 @@ fn check(launch: &CellLaunch) -> Result<(), Failure> {
 }
 
 /// Makes one cell-init, or has it made: what works at a nested cell can be held up by the enclosing
-/// one's root, so each has a worker of its own, and no other cell waits for it.
+/// one's root, so each has a worker of its own, and no other cell waits for it. So has a cell that
+/// joins namespaces of another one: its maker doesn't come back from there.
 fn make(
     place: &Place,
     socket: &OwnedFd,
     request: u64,
-    launch: CellLaunch,
+    mut launch: CellLaunch,
     fds: Vec<OwnedFd>,
 ) -> Result<(), Failure> {
     check(&launch)?;
-    let parts = Parts::take(&launch, fds)?;
-    if !launch.parent {
+    let parts = Parts::take(&mut launch, fds)?;
+    if !launch.parent && launch.joins.is_empty() {
         return make_and_tell(place, socket, request, launch, parts);
     }
     let worker = clone::Options {
@@ -359,7 +378,7 @@ impl Gates {
         self,
         place: &Place,
         launch: CellLaunch,
-        listener: OwnedFd,
+        (listener, record): (OwnedFd, KeptRecord),
         node_user: bool,
     ) -> Creation {
         drop(self.go);
@@ -371,6 +390,7 @@ impl Gates {
         Creation {
             launch,
             listener,
+            record,
             go,
             status,
             score: None,
@@ -387,6 +407,7 @@ fn make_top(
     parts: Parts,
     gates: Gates,
 ) -> Result<(i32, OwnedFd, MakerGates), Failure> {
+    place::join_others(&launch, &parts.joins)?;
     let mounts = place::shared_views(&launch)?;
     let options = clone::Options {
         namespaces: kinds(launch.unshare),
@@ -414,7 +435,7 @@ fn make_top(
     match cloned? {
         Cloned::Child => {
             let node_user = !launch.unshare.has(Namespaces::USER);
-            let creation = gates.creation(place, launch, parts.listener, node_user);
+            let creation = gates.creation(place, launch, (parts.listener, parts.record), node_user);
             setup::live(Creation { mounts, ..creation })
         }
         Cloned::Parent(pid, pidfd) => {

@@ -209,6 +209,7 @@ impl Work<'_> {
             to_second,
         } = self;
         let prepared = join_shared(&parent, launch.unshare)
+            .and_then(|()| place::join_others(&launch, &parts.joins))
             .and_then(|()| place::shared_views(&launch))
             .and_then(|views| become_init(&parent, launch.init_id).map(|()| views));
         let mounts = match prepared {
@@ -224,7 +225,12 @@ impl Work<'_> {
             Ok(Cloned::Child) => {
                 drop(to_second);
                 let node_user = parent.node_user && !launch.unshare.has(Namespaces::USER);
-                let creation = gates.creation(place, nested(launch), parts.listener, node_user);
+                let creation = gates.creation(
+                    place,
+                    nested(launch),
+                    (parts.listener, parts.record),
+                    node_user,
+                );
                 setup::live(Creation { mounts, ..creation })
             }
             Ok(Cloned::Parent(_, pidfd)) => {

@@ -226,6 +226,25 @@ fn cut(map: &IdMap, parent: &[IdMap]) -> Option<IdMap> {
     })
 }
 
+/// Enters the namespaces of other cells that a cell joins, in place of those that this process is
+/// in. It doesn't come back.
+pub(super) fn join_others(
+    launch: &CellLaunch,
+    inits: &[OwnedFd],
+) -> std::result::Result<(), Failure> {
+    let kinds = [
+        (Namespaces::NET, Kinds::NET),
+        (Namespaces::IPC, Kinds::IPC),
+        (Namespaces::UTS, Kinds::UTS),
+    ];
+    for (wanted, init) in launch.joins.iter().zip(inits) {
+        let wanted = kinds.iter().filter(|(kind, _)| wanted.has(*kind));
+        let all = wanted.fold(Kinds::NONE, |set, (_, kind)| set.and(*kind));
+        namespace::join(init, all).step(Step::Namespace)?;
+    }
+    Ok(())
+}
+
 /// What a cell with mounts of its own is shown of the namespaces that it shares: it may not mount
 /// that itself, because none of them is owned by its user namespace. To be called in those
 /// namespaces.

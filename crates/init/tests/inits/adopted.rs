@@ -105,14 +105,16 @@ fn known(running: &Running, pid: i32) -> WorkloadState {
         pid,
         stdio: Stdio::Pipes,
         has_stdin: running.stdin.is_some(),
-        has_annex: false,
-        record: b"a record".to_vec(),
+        record: Record::Here(b"a record".to_vec()),
         started_ns: 77,
         exit: None,
         first: None,
         has_process: true,
     }
 }
+
+/// A record that goes beside its packet; how long it is says nothing.
+const LONG: &[u8] = b"a long record";
 
 fn adopt(
     cell: &Cell,
@@ -127,6 +129,8 @@ fn adopt(
     }
     fds.extend([running.stdout.as_fd(), running.stderr.as_fd()]);
     fds.extend(running.stdin.as_ref().map(AsFd::as_fd));
+    let long = kernel::sealed::seal(c"record", LONG).unwrap();
+    fds.extend((state.record == Record::Beside).then_some(long.as_fd()));
     let ask = |request| CellRequest::Adopt {
         request,
         state: state.clone(),
@@ -174,7 +178,11 @@ fn what_a_dead_init_has_left_is_adopted_with_its_ends() {
     ended(&meanwhile.pidfd);
     let mut cell = another_init(&node, &mut daemon, &launch, cell);
     for ((running, leaf), pid) in all.into_iter().zip(["exe0", "exe1", "exe2"]).zip(pids) {
-        adopt(&cell, (running, leaf), &known(running, pid), false).unwrap();
+        let mut state = known(running, pid);
+        if running.uid == later.uid {
+            state.record = Record::Beside;
+        }
+        adopt(&cell, (running, leaf), &state, false).unwrap();
     }
     // One that has ended before is told of, with what it was.
     let exit = cell.link.exit_of(meanwhile.uid);
@@ -186,7 +194,11 @@ fn what_a_dead_init_has_left_is_adopted_with_its_ends() {
         let runs = state.uid != meanwhile.uid;
         let has_stdin = usize::from(state.has_stdin);
         assert_eq!((state.exit.is_none(), state.has_process), (runs, runs));
-        assert_eq!(fds.len(), usize::from(runs) + 2 + has_stdin);
+        let is_long = state.record == Record::Beside;
+        assert_eq!(is_long, state.uid == later.uid);
+        assert!(!is_long || bytes_of(&state.record, fds) == LONG);
+        let streams = 2 + has_stdin + usize::from(is_long);
+        assert_eq!(fds.len(), usize::from(runs) + streams);
     }
     end(&later);
     assert_eq!(read_line(&later.stdout), "later\n");

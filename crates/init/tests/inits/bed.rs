@@ -15,6 +15,7 @@ use init::codec::Packet;
 use init::protocol::*;
 use kernel::cgroup::{Cgroup, find};
 use kernel::mount::{self, Attributes, Change};
+use kernel::sealed::Sealed;
 use kernel::seqpacket::{self, Mode};
 
 /// Nothing in these tests takes longer, unless it is broken.
@@ -380,6 +381,7 @@ impl Plan {
             unshare: Namespaces::ALL,
             root: Root::Node,
             parent: false,
+            joins: vec![],
             uid_map: map.clone(),
             gid_map: map,
             init_id: first_id + count - 1,
@@ -387,7 +389,7 @@ impl Plan {
             hostname: name.to_owned(),
             volumes: vec![],
             sysctls: vec![],
-            record: format!("record of {name}").into_bytes(),
+            record: Record::Here(format!("record of {name}").into_bytes()),
         };
         // The test binary, as a program of the cell.
         let me = std::env::current_exe().unwrap();
@@ -617,7 +619,7 @@ impl CellLink {
         let socket = seqpacket::connect(path, Mode::Blocking).unwrap();
         seqpacket::reserve_send_buffer(&socket, MAX_PACKET).unwrap();
         send(&socket, &CellRequest::Hello { version: VERSION }, &[]);
-        let (event, _) = receive(&socket).unwrap();
+        let (event, fds) = receive(&socket).unwrap();
         let CellEvent::Welcome {
             record,
             workloads: count,
@@ -634,7 +636,7 @@ impl CellLink {
             .collect();
         CellLink {
             socket,
-            record,
+            record: bytes_of(&record, &fds),
             workloads,
             early: Default::default(),
             request: 0.into(),
@@ -692,6 +694,17 @@ impl CellLink {
     }
 }
 
+/// What a record says that came in a packet with these descriptors.
+pub(crate) fn bytes_of(record: &Record, fds: &[OwnedFd]) -> Vec<u8> {
+    match record {
+        Record::Here(bytes) => bytes.clone(),
+        Record::Beside => {
+            let file = fds.last().expect("the descriptor of a long record");
+            Sealed::open(file, MAX_SEALED).unwrap().to_vec()
+        }
+    }
+}
+
 /// A started executable, with the daemon's ends of its pipes.
 pub(crate) struct Running {
     pub(crate) uid: Uid,
@@ -715,7 +728,7 @@ pub(crate) fn launch_of(argv: &[&str]) -> Launch {
         env: vec![b"PATH=/usr/bin:/bin:/usr/sbin:/sbin".to_vec()],
         bounding: u64::MAX,
         grace_ms: 500,
-        record: b"a record".to_vec(),
+        record: Record::Here(b"a record".to_vec()),
         ..Launch::plain(random_uid())
     }
 }

@@ -628,33 +628,11 @@ fn a_new_daemon_finds_containers() {
     let mut daemon = node.daemon();
     let mut cell = daemon.cell(&node, image.container(&node));
     let main = cell.main_that_waits();
-    // What is too long for its record is kept beside that, and given to each daemon.
-    let mut launch = launch_in(Pids::Cell, &["/bin/sleep", "60"]);
-    launch.annex = true;
-    let long = vec![b'x'; 1 << 20];
-    let start = |annex: &std::os::fd::OwnedFd| {
-        let asked = cell.ask_to_start_by(&launch, |_, start, fds| {
-            let fds = [fds, &[annex.as_fd()]].concat();
-            send(&cell.link.socket, start, &fds);
-        });
-        cell.hear_of_start(&launch, asked)
-    };
-    let open = tempfile::tempfile().unwrap().into();
-    assert_eq!(
-        start(&open).err().expect("it isn't sealed").step,
-        Step::Protocol
-    );
-    start(&kernel::sealed::seal(c"annex", &long).unwrap()).unwrap();
     daemon.crash();
     let _daemon = node.daemon();
     cell.reconnect();
     let found = &cell.link.workloads;
-    let found: Vec<_> = found
-        .iter()
-        .map(|(state, _)| (state.uid, state.has_annex))
-        .collect();
-    assert_eq!(found, [(main.uid, false), (launch.uid, true)]);
-    let annex = cell.link.workloads[1].1.last().unwrap();
-    assert!(*kernel::sealed::Sealed::open(annex, MAX_SEALED).unwrap() == long[..]);
+    let found: Vec<_> = found.iter().map(|(state, _)| state.uid).collect();
+    assert_eq!(found, [main.uid]);
     assert_eq!(cell.beside(main.uid, "cat /proc/1/comm").stdout, "sh\n");
 }

@@ -261,7 +261,7 @@ impl CellInit {
     /// `None` where the connection was closed.
     fn try_round(&mut self) -> Option<()> {
         let mut talk = self.connect()?;
-        let record = || b"another record".to_vec();
+        let record = || Record::Here(b"another record".to_vec());
         let owed = &mut self.owed;
         for (code, terminal) in [(7, false), (8, true), (9, false)] {
             let mut launch = launch_of(&["/bin/sh", "-c", &format!("exit {code}")]);
@@ -362,7 +362,7 @@ impl Subject for CellInit {
         }
         let put = |request| CellRequest::PutCellRecord {
             request,
-            record: Vec::new(),
+            record: Record::Here(Vec::new()),
         };
         talk.ask(&mut self.owed, put, &[]).unwrap().unwrap();
         self.link = Some(talk);

@@ -50,7 +50,7 @@ fn light_in(node: &Node, cell: &Cell, name: &str) -> Cell {
         |request| CellRequest::Light {
             request,
             uid,
-            record: name.as_bytes().to_vec(),
+            record: Record::Here(name.as_bytes().to_vec()),
         },
         &[listener.as_fd()],
     );

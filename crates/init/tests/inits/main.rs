@@ -29,6 +29,7 @@ mod kept;
 mod light;
 mod machine;
 mod nesting;
+mod records;
 mod root;
 mod workloads;
 mod wrong;
@@ -45,6 +46,7 @@ type Story = (&'static str, fn());
 fn stories() -> Vec<Story> {
     [
         workloads::STORIES,
+        records::STORIES,
         nesting::STORIES,
         escapes::STORIES,
         root::STORIES,

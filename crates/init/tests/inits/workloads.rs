@@ -307,7 +307,7 @@ fn exits_and_records_survive_daemons() {
     let mut daemon = node.daemon();
     let mut cell = daemon.cell(&node, node.plan());
     let mut launch = launch_of(&["/bin/sh", "-c", "read go; exit 7"]);
-    launch.record = vec![7; MAX_RECORD];
+    launch.record = Record::Here(vec![7; MAX_RECORD]);
     launch.keep_stdin = true;
     let uid = launch.uid;
     let running = cell.start(&launch);
@@ -316,10 +316,10 @@ fn exits_and_records_survive_daemons() {
     assert_eq!(cell.link.record, b"record of cell0");
     let (state, _) = &cell.link.workloads[0];
     assert_eq!(
-        (state.uid, state.record.len(), state.exit),
-        (uid, MAX_RECORD, None)
+        (state.uid, &state.record, state.exit),
+        (uid, &launch.record, None)
     );
-    let record = b"changed".to_vec();
+    let record = Record::Here(b"changed".to_vec());
     cell.link
         .ask(
             |request| CellRequest::PutRecord {
@@ -339,10 +339,7 @@ fn exits_and_records_survive_daemons() {
     for _ in 0..2 {
         cell.reconnect();
         let (state, _) = &cell.link.workloads[0];
-        assert_eq!(
-            (state.exit, state.record.as_slice()),
-            (Some(exit), b"changed".as_slice())
-        );
+        assert_eq!((state.exit, &state.record), (Some(exit), &record));
     }
     cell.ack(uid);
     cell.reconnect();

@@ -125,6 +125,7 @@ pub fn check_weight<'a>(spec: &PodSpec, added: impl IntoIterator<Item = &'a Debu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::executable::MAX_WORD;
     use crate::pod::Draft;
 
     fn container(name: &str) -> Container {
@@ -188,7 +189,7 @@ mod tests {
         assert_eq!(error.reason, Reason::LimitExceeded);
         let heavy = |name: &str| Debug {
             container: Container {
-                args: vec!["x".repeat(MAX_WEIGHT / 2)],
+                args: vec!["x".repeat(MAX_WORD); MAX_WEIGHT / 2 / MAX_WORD],
                 ..container(name)
             },
             target: String::new(),

@@ -76,6 +76,17 @@ pub struct DebugPod {
     pub debug: Debug,
 }
 
+/// The checked request of `Pods.List`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ListPods {
+    /// The tenants whose pods are listed.
+    pub scope: Scope,
+    /// The most of one page; one with long specs has fewer.
+    pub page_size: usize,
+    /// From the page before.
+    pub page_token: Option<String>,
+}
+
 /// The checked request of `Pods.Watch`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WatchPods {

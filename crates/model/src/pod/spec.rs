@@ -24,8 +24,9 @@ use crate::quota::Storage;
 pub const MAX_CONTAINERS: usize = 32;
 /// How long a stop may take where the spec says nothing.
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(30);
-/// The most that a pod's spec may take in its cell's record, in bytes.
-pub const MAX_WEIGHT: usize = 48 * 1024;
+/// The most that a pod's spec may take in its cell's record, in bytes: 1.5 MiB, which is what etcd
+/// takes of an object of Kubernetes'.
+pub const MAX_WEIGHT: usize = 1536 * 1024;
 
 /// The spec as a client sent it; no field is checked yet.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]

@@ -17,8 +17,8 @@ use crate::pod::volume::Source;
 
 /// The most places of one pod that are given something.
 pub const MAX_GIVEN: usize = 64;
-/// The most that one config may hold, keys and texts, in bytes: as much as a pod's spec may.
-pub const MAX_CONFIG: usize = crate::pod::spec::MAX_WEIGHT;
+/// The most that one config may hold, keys and texts, in bytes: 1 MiB, as of one of Kubernetes'.
+pub const MAX_CONFIG: usize = 1 << 20;
 
 /// Of which kind a config is; each has names of its own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]

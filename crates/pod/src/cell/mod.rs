@@ -16,7 +16,7 @@ mod settle;
 pub(crate) mod volumes;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use identity::{Effect, Permit};
@@ -32,9 +32,9 @@ use model::pod::steps::Count;
 use model::pod::user;
 use model::request::{Remove, RunCell, RunExecutable, Stop, UpdateExecutable, WaitFor};
 use model::status::{ExecutableStatus, Object};
-use runtime::Runtime;
 use runtime::beside::{exit_of, unique_name};
 use runtime::volume::Held;
+use runtime::{HeldSpec, Runtime};
 
 use crate::address::OfNode;
 use crate::kept::Seal;
@@ -95,6 +95,8 @@ pub(crate) struct CellSandbox {
     pub(crate) told: Mutex<Option<Labels>>,
     /// What its volumes take of the tenant's memory, until they are removed.
     pub(crate) held: Mutex<Option<Held>>,
+    /// What its spec counts in its tenant's quota.
+    pub(crate) counted: Mutex<HeldSpec>,
     pub(crate) around: Around,
     pub(crate) of_node: Arc<OfNode>,
     /// The node's filters of system calls.
@@ -102,6 +104,11 @@ pub(crate) struct CellSandbox {
 }
 
 impl CellSandbox {
+    fn counted(&self) -> MutexGuard<'_, HeldSpec> {
+        // Nothing panics while it is held.
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn permit(&self, action: &'static str, path: &ObjectPath) -> Result<Permit, Error> {
         self.permit.part(vec![Effect::below(action, path)])
     }

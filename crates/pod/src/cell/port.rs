@@ -109,14 +109,18 @@ impl Sandbox for CellSandbox {
         Box::pin(self.stop_now(container, uid, grace))
     }
 
+    fn admit(&self, kept: &Kept) -> Result<(), Error> {
+        let grown = self.counted().grow(&kept.counted());
+        grown.map_err(|e| e.field("pod.spec"))
+    }
+
     fn keep<'a>(&'a self, kept: &'a Kept) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             let annex = self.seal.seal(&self.tenant, &self.path, self.uid, kept)?;
             let permit = self.permit(UPDATE_CELL, &self.path)?;
-            self.runtime
-                .annex(permit, &self.pod(), annex)
-                .await
-                .map(drop)
+            self.runtime.annex(permit, &self.pod(), annex).await?;
+            self.counted().set(&kept.counted());
+            Ok(())
         })
     }
 

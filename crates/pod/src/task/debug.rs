@@ -93,7 +93,11 @@ impl Task {
             Ok(kept) => kept,
             Err(error) => return Err((error, waiter)),
         };
-        if let Err(error) = self.sandbox.keep(&kept).await {
+        let kept_now = match self.sandbox.admit(&kept) {
+            Ok(()) => self.sandbox.keep(&kept).await,
+            refused => refused,
+        };
+        if let Err(error) = kept_now {
             return Err((error, waiter));
         }
         self.kept = kept;

@@ -106,6 +106,7 @@ impl Task {
             spec,
             ..self.kept.clone()
         };
+        self.sandbox.admit(&kept)?;
         self.sandbox.keep(&kept).await?;
         let settled = match self.sandbox.settle(&kept.spec).await {
             Ok(()) => self.sandbox.label(labels).await,

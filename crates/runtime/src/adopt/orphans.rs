@@ -113,7 +113,7 @@ pub(crate) fn claim(shared: &Arc<Shared>, key: Key, kind: Kind) -> Claim {
         // Without a number nothing can be reserved; the next daemon removes the group.
         return Claim::Taken;
     };
-    match shared.index.reserve(key, uid, kind, IdWish::None) {
+    match shared.index.reserve(key, uid, (kind, 0), IdWish::None) {
         Ok(reservation) => Claim::Reserved(reservation),
         Err(error) if error.reason == Reason::AlreadyExists => Claim::Taken,
         Err(_) => Claim::Closed,

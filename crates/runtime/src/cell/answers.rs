@@ -14,7 +14,7 @@ use super::change::Ask;
 use super::executable::Executable;
 use super::owner::{Call, Owner};
 use crate::link::{LinkError, Received};
-use crate::record;
+use crate::record::{self, Written};
 
 /// How many packets are heard before a call counts as not answered.
 const HEARD_FIRST: usize = 64;
@@ -210,10 +210,7 @@ impl Owner {
         let Some(ask) = next else { return };
         let (call, none) = (Call::Change, Vec::new());
         match ask {
-            Ask::Record(record) => self.call(call, none, |request| CellRequest::PutCellRecord {
-                request,
-                record,
-            }),
+            Ask::Record(record) => self.put_cell_record(call, record),
             Ask::Unmount(target) => self.call(call, none, |request| CellRequest::Unmount {
                 request,
                 target,
@@ -227,6 +224,26 @@ impl Owner {
                 to,
             }),
         }
+    }
+
+    /// Replaces the cell's own record.
+    pub(super) fn put_cell_record(&mut self, call: Call, written: Written) {
+        let Written { record, file } = written;
+        self.call(call, file.into_iter().collect(), |request| {
+            CellRequest::PutCellRecord { request, record }
+        });
+    }
+
+    /// Replaces the record of an executable.
+    pub(super) fn put_record(&mut self, call: Call, uid: Uid, written: Written) {
+        let (uid, Written { record, file }) = (record::wire(uid), written);
+        self.call(call, file.into_iter().collect(), |request| {
+            CellRequest::PutRecord {
+                request,
+                uid,
+                record,
+            }
+        });
     }
 
     /// Asks the cell-init. The answer comes as an event; so does a link that is gone.

@@ -30,7 +30,7 @@ use super::state::Cell;
 use super::{Reply, limits};
 use crate::layout;
 use crate::mounts::Prepared;
-use crate::record::{self, CellRecord, Pending};
+use crate::record::{self, CellRecord, Pending, Written};
 use crate::staging::Stage;
 
 /// One effect of an update.
@@ -103,7 +103,7 @@ impl Running {
 /// What the cell-init is to be asked next. Its answer is [`Updates::after`]'s.
 pub(super) enum Ask {
     /// To keep this record of the cell.
-    Record(Vec<u8>),
+    Record(Written),
     /// To detach what is mounted there.
     Unmount(Vec<u8>),
     /// To attach the folder by which mounts come.

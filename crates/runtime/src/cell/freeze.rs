@@ -18,7 +18,7 @@ use super::executables::Executables;
 use super::owner::Event;
 use super::state::Cell;
 use super::{Reply, Request, leaf};
-use crate::record;
+use crate::record::{self, Written};
 
 /// How long the kernel may take to stop every process.
 const SETTLE: Duration = Duration::from_secs(10);
@@ -37,7 +37,7 @@ pub(super) fn admits(frozen: bool, by_parent: bool, cell: &Cell) -> Result<(), E
 }
 
 /// The record that says so. What holds is what is written: it is set once the init has it.
-pub(super) fn intent(frozen: bool, cell: &Cell) -> Result<Vec<u8>, Error> {
+pub(super) fn intent(frozen: bool, cell: &Cell) -> Result<Written, Error> {
     let mut intended = cell.record.clone();
     intended.frozen = frozen;
     record::encode(&intended)

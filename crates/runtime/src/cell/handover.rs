@@ -68,7 +68,7 @@ impl Handover {
 impl Executable {
     /// What the next init of its cell is to keep. An error says what is missing.
     pub(super) fn handover(&self, cell: &Cell) -> Result<Handover, String> {
-        let record = record::encode(&self.record).map_err(|error| error.to_string())?;
+        let written = record::encode(&self.record).map_err(|error| error.to_string())?;
         let leaf = self.leaf.try_clone().map_err(|error| error.to_string())?;
         let mut fds = vec![Cgroup::into_fd(leaf)];
         let started_ns = self.status.started.map_or(0, |started| started.0);
@@ -83,7 +83,7 @@ impl Executable {
         let input = self.input.as_ref().filter(|_| stdio == Stdio::Pipes);
         let input = input.and_then(|input| input.try_clone().ok());
         let has_stdin = input.is_some();
-        fds.extend(input);
+        fds.extend(input.into_iter().chain(written.file));
         let grace = self.effective.stop_grace.as_millis();
         Ok(Handover {
             state: WorkloadState {
@@ -91,8 +91,7 @@ impl Executable {
                 pid,
                 stdio,
                 has_stdin,
-                has_annex: false,
-                record,
+                record: written.record,
                 started_ns,
                 exit: ended.map(|exit| record_of(&exit, started_ns)),
                 first: self.first.map(|exit| record_of(&exit, started_ns)),

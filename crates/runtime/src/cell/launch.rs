@@ -15,7 +15,7 @@ use crate::direct::Ends;
 use crate::extras::Extras;
 use crate::lsm;
 use crate::ports::LogSource;
-use crate::record;
+use crate::record::{self, Written};
 use crate::seccomp::Compiled;
 
 /// What goes to the cell-init, and what stays with the daemon.
@@ -43,7 +43,7 @@ pub(crate) fn prepare(
     uid: Uid,
     effective: &Effective,
     pids: Pids,
-    record: Vec<u8>,
+    Written { record, file }: Written,
     seccomp: Compiled,
     extras: Extras,
 ) -> Result<Prepared, Error> {
@@ -81,7 +81,6 @@ pub(crate) fn prepare(
         seccomp_log: seccomp.log,
         stdio: streams.stdio,
         keep_stdin: effective.stdin && streams.stdio == Stdio::Pipes,
-        annex: false,
         passed: u16::try_from(names.len()).unwrap_or(u16::MAX),
         forks: effective.ending.main_process.forks(),
         stop_signal: effective.stop_signal.number(),
@@ -104,7 +103,7 @@ pub(crate) fn prepare(
         sandbox: extras.sandbox,
     };
     let passed = extras.descriptors.into_iter().map(|it| it.fd);
-    streams.fds.extend(passed);
+    streams.fds.extend(passed.chain(file));
     let Streams {
         fds, source, input, ..
     } = streams;

@@ -17,7 +17,7 @@ use super::executable::exit_of;
 use super::main_process::{self, Found, Main};
 use super::owner::{Call, Owner};
 use super::{Reply, leaf};
-use crate::record;
+use crate::record::{self, Written};
 
 impl Owner {
     /// The first process of an executable has exited with 0, and isn't the main one.
@@ -211,17 +211,17 @@ impl Owner {
     pub(super) fn serve_light(
         &mut self,
         uid: Uid,
-        record: Vec<u8>,
+        written: Written,
         listener: std::os::fd::OwnedFd,
         reply: Reply<()>,
     ) {
         let uid = record::wire(uid);
-        self.call(Call::Light(reply), vec![listener], |request| {
-            CellRequest::Light {
-                request,
-                uid,
-                record,
-            }
+        let Written { record, file } = written;
+        let fds = [listener].into_iter().chain(file).collect();
+        self.call(Call::Light(reply), fds, |request| CellRequest::Light {
+            request,
+            uid,
+            record,
         });
     }
 }

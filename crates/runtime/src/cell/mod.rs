@@ -67,6 +67,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::index::Reservation;
 use super::record::ExecutableRecord;
 use crate::extras::Extras;
+use crate::record::Written;
 
 /// How many requests wait for an owner. Senders of more wait.
 const QUEUE: usize = 64;
@@ -107,7 +108,7 @@ pub(crate) enum Request {
     /// Serve a light cell; answered when its socket is listened on.
     Light {
         uid: Uid,
-        record: Vec<u8>,
+        record: Written,
         listener: OwnedFd,
         /// It is no new one: it is served also where the cell is stopping.
         is_there: bool,

@@ -14,7 +14,7 @@ use model::status::Object;
 use super::Reply;
 use super::executables::Executables;
 use super::state::Cell;
-use crate::record;
+use crate::record::{self, Written};
 
 impl Executables {
     /// Into the record in memory at once: a stop that is written meanwhile is written with them.
@@ -23,7 +23,7 @@ impl Executables {
         &mut self,
         uid: Uid,
         request: UpdateExecutable,
-    ) -> Result<(Vec<u8>, Labels), Error> {
+    ) -> Result<(Written, Labels), Error> {
         let found = self.get_mut(&uid).filter(|it| it.exit.is_none());
         let Some(executable) = found else {
             let message = format!("{} has ended", request.target.path);
@@ -47,7 +47,7 @@ impl Executables {
         let old = std::mem::replace(&mut meta.labels, labels);
         meta.generation += 1;
         match record::encode(&executable.record) {
-            Ok(bytes) => Ok((bytes, old)),
+            Ok(written) => Ok((written, old)),
             Err(error) => {
                 let meta = &mut executable.record.meta;
                 meta.labels = old;

@@ -128,14 +128,7 @@ impl Owner {
         };
         match executable.stop(grace, reply, &self.cell) {
             Some(Ok(record)) => {
-                let wire = record::wire(uid);
-                self.call(Call::StopIntent(uid), Vec::new(), |request| {
-                    CellRequest::PutRecord {
-                        request,
-                        uid: wire,
-                        record,
-                    }
-                });
+                self.put_record(Call::StopIntent(uid), uid, record);
             }
             // A full record has no room for the intent; the stop itself must still be carried out.
             Some(Err(error)) => {
@@ -153,17 +146,15 @@ impl Owner {
                 at: crate::now(),
                 grace,
             });
-            self.put_record("that the cell is to stop");
+            self.note_record("that the cell is to stop");
         }
         self.ends(End::Stop { grace });
     }
 
     /// Replaces the cell's own record; what depends on it is not waited for.
-    fn put_record(&mut self, what: &'static str) {
+    fn note_record(&mut self, what: &'static str) {
         match record::encode(&self.cell.record) {
-            Ok(record) => self.call(Call::Noted(what), Vec::new(), |request| {
-                CellRequest::PutCellRecord { request, record }
-            }),
+            Ok(record) => self.put_cell_record(Call::Noted(what), record),
             Err(error) => {
                 tracing::warn!(cell = %self.cell.key.path, %error, "not in the record: {what}")
             }
@@ -202,11 +193,7 @@ impl Owner {
         }
         match freeze::intent(frozen, &self.cell) {
             Ok(record) => {
-                let call = Call::FreezeIntent { frozen, reply };
-                self.call(call, Vec::new(), |request| CellRequest::PutCellRecord {
-                    request,
-                    record,
-                });
+                self.put_cell_record(Call::FreezeIntent { frozen, reply }, record);
             }
             Err(error) => {
                 let _ = reply.send(Err(error));
@@ -222,11 +209,7 @@ impl Owner {
             Ok(record) => {
                 // What is written meanwhile is written with it.
                 self.cell.record = intended;
-                let call = Call::Annex { annex, reply };
-                self.call(call, Vec::new(), |request| CellRequest::PutCellRecord {
-                    request,
-                    record,
-                });
+                self.put_cell_record(Call::Annex { annex, reply }, record);
             }
             Err(error) => {
                 let _ = reply.send(Err(error));
@@ -238,14 +221,7 @@ impl Owner {
     fn relabel(&mut self, uid: Uid, request: UpdateExecutable, reply: Reply<Arc<Object>>) {
         match self.executables.put_labels(uid, request) {
             Ok((record, old)) => {
-                let wire = record::wire(uid);
-                self.call(Call::Relabel { uid, old, reply }, Vec::new(), |request| {
-                    CellRequest::PutRecord {
-                        request,
-                        uid: wire,
-                        record,
-                    }
-                });
+                self.put_record(Call::Relabel { uid, old, reply }, uid, record);
             }
             Err(error) => {
                 let _ = reply.send(Err(error));

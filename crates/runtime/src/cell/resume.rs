@@ -48,7 +48,7 @@ pub(crate) fn examine(
     key: &Key,
     kept: Kept,
 ) -> Result<Examined, String> {
-    let record: ExecutableRecord = record::decode(&kept.state.record)?;
+    let record: ExecutableRecord = record::decode(&kept.record)?;
     let meta = &record.meta;
     let own = meta.uid == record::unwire(kept.state.uid)
         && meta.kind == Kind::Executable

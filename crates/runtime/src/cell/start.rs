@@ -242,8 +242,8 @@ fn prepare(
     cell: &Cell,
 ) -> Result<(Box<Executable>, launch::Prepared), Error> {
     let uid = record.meta.uid;
-    let bytes = record::encode(&record)?;
-    inits::admit_record(&cell.shared, &cell.key.tenant, bytes.len())?;
+    let written = record::encode(&record)?;
+    inits::admit_record(&cell.shared, &cell.key.tenant, written.held())?;
     let mut effective = record.effective().within("executable.spec")?;
     main_process::check(&effective, cell)?;
     // The node's own users are in the groups that the node's own file says, as with any service.
@@ -272,7 +272,7 @@ fn prepare(
         .and_then(|()| limits::set(&leaf, &wanted))
         .and_then(|()| restrict_devices(&leaf, devices))
         .and_then(|()| restrict_networks(&leaf, networks))
-        .and_then(|()| launch::prepare(uid, &effective, pids, bytes, seccomp, extras));
+        .and_then(|()| launch::prepare(uid, &effective, pids, written, seccomp, extras));
     let prepared = prepared.and_then(|mut prepared| {
         let direct = std::mem::take(&mut prepared.direct);
         let offered = &cell.shared.offered;

@@ -95,7 +95,7 @@ impl Cell {
 
     /// Whether it has the node's own namespaces of these kinds: every cell around shares them, too.
     pub(super) fn has_nodes(&self, kinds: &[Namespace]) -> bool {
-        let shares = |spec: &CellSpec| kinds.iter().all(|kind| spec.shares(*kind));
+        let shares = |spec: &CellSpec| kinds.iter().all(|kind| spec.shares_around(*kind));
         let mut around = std::iter::successors(self.key.parent(), Key::parent);
         let around_too = around.all(|key| self.spec_of(&key).is_some_and(|spec| shares(&spec)));
         shares(&self.record.spec) && around_too

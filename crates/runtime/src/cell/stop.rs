@@ -23,7 +23,7 @@ use super::executable::Executable;
 use super::owner::Event;
 use super::state::Cell;
 use super::{Reply, leaf};
-use crate::record::{self, StopIntent};
+use crate::record::{self, StopIntent, Written};
 
 impl Executable {
     /// Asks it to end. A second stop can only shorten the first one's grace. Returns the record
@@ -34,7 +34,7 @@ impl Executable {
         grace: Option<Duration>,
         reply: Option<Reply<Arc<Object>>>,
         cell: &Cell,
-    ) -> Option<Result<Vec<u8>, Error>> {
+    ) -> Option<Result<Written, Error>> {
         let allowed = grace.unwrap_or(self.effective.stop_grace);
         let first = self.record.stop.is_none() && self.exit.is_none();
         self.waiting.extend(reply);

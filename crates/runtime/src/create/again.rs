@@ -39,10 +39,16 @@ pub(crate) async fn init(
     let around = Around::find(shared, key)?;
     let mut fds = vec![inits.into_fd(), listen(socket)?];
     fds.extend(around.pidfd);
-    let bytes = record::encode(record)?;
+    let written = record::encode(record)?;
+    fds.extend(written.file);
     let launch = CellLaunch {
         title: format!("{}/{}", key.tenant, key.path),
-        ..launch(record, &effective(record, key), around.nested, bytes)
+        ..launch(
+            record,
+            &effective(record, key),
+            around.nested,
+            written.record,
+        )
     };
     let hello = HelloSent::to(socket).await.map_err(lost)?;
     // No client waits for it.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What node-init is told of a cell that is to be made.
 
-use ::init::protocol::{CellLaunch, Namespaces, Root, Sysctl, Volume};
+use ::init::protocol::{CellLaunch, Namespaces, Record, Root, Sysctl, Volume};
 use model::cell::{CellSpec, Draft, Namespace};
 
 use crate::ids::IdRange;
@@ -11,7 +11,7 @@ pub(super) fn launch(
     record: &CellRecord,
     effective: &Draft,
     nested: bool,
-    bytes: Vec<u8>,
+    carried: Record,
 ) -> CellLaunch {
     let map = record.ids.map(IdRange::extents).unwrap_or_default();
     CellLaunch {
@@ -19,6 +19,7 @@ pub(super) fn launch(
         unshare: unshare(&record.spec, nested),
         root: Root::Node,
         parent: nested,
+        joins: Vec::new(),
         gid_map: map.clone(),
         uid_map: map,
         init_id: 0,
@@ -37,7 +38,7 @@ pub(super) fn launch(
             })
             .collect(),
         sysctls: record.spec.sysctls.iter().map(parameter).collect(),
-        record: bytes,
+        record: carried,
     }
 }
 

@@ -167,10 +167,10 @@ async fn serve(
     let around = around.ok_or_else(ended)?;
     let listener = listen(socket)?;
     let hello = HelloSent::to(socket).await.map_err(lost)?;
-    let bytes = record::encode(record)?;
+    let written = record::encode(record)?;
     let asked = around.ask(|reply| Request::Light {
         uid,
-        record: bytes,
+        record: written,
         listener,
         is_there,
         reply,

@@ -6,6 +6,7 @@
 pub(crate) mod again;
 mod failure;
 mod groups;
+mod join;
 mod launch;
 pub(crate) mod light;
 pub(crate) mod names;
@@ -19,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::init::protocol::{CellEvent, CellLaunch, CellRequest};
+use ::init::protocol::{CellEvent, CellLaunch, CellRequest, Record};
 use kernel::cgroup::Cgroup;
 use kernel::seqpacket;
 use model::cell::Draft;
@@ -42,12 +43,13 @@ use crate::link::node::NodeInit;
 use crate::link::{HANDSHAKE, LinkError};
 use crate::mounts::Prepared;
 use crate::ports::{Networks, Root};
-use crate::record::{self, CellRecord};
+use crate::record::{self, CellRecord, Written};
 use crate::slices::Slice;
 use crate::tenant;
 
 use failure::{creation_failed, not_made};
 use groups::{Groups, groups};
+use join::Joined;
 use launch::launch;
 pub(crate) use turn::AT_THE_SPAWNER;
 
@@ -129,15 +131,13 @@ pub(crate) async fn cell(
     let around = Around::find(shared, &key)?;
     container::check_writes(&shared.index, &key, &record.spec)?;
     parameters::check(&record.spec)?;
+    let joined = join::find(shared, &key, &record)?;
     let cdi = &shared.settings.cdi;
     let devices = devices::find(&shared.index, &key, &record.spec, cdi)?;
     let image = shared.images.resolve(&key.tenant, &record.spec).await?;
     record.image = image.as_ref().map(Root::of_image);
-    if let Some(image) = &mut record.image {
-        image.defaults.env.extend(devices.env.iter().cloned());
-        image.defaults.check_weight()?;
-    }
-    let bytes = record::encode(&record)?;
+    add_env(&mut record, &devices)?;
+    let written = record::encode(&record)?;
     let Groups {
         inits,
         parent,
@@ -159,13 +159,16 @@ pub(crate) async fn cell(
         init: None,
         networks: shared.networks.clone(),
     };
+    let root_id = record.ids.or(around.ids).map_or(0, |ids| ids.first);
     let wanted = Wanted {
         key,
         record,
         effective,
         around,
-        bytes,
+        root_id,
+        written,
         inits,
+        joined,
         image,
         devices,
     };
@@ -180,6 +183,15 @@ pub(crate) async fn cell(
     }
 }
 
+/// What its devices say is in the environment of its programs.
+fn add_env(record: &mut CellRecord, devices: &devices::Asked) -> Result<(), Error> {
+    let Some(image) = &mut record.image else {
+        return Ok(());
+    };
+    image.defaults.env.extend(devices.env.iter().cloned());
+    image.defaults.check_weight()
+}
+
 /// A cell to be.
 struct Wanted {
     key: Key,
@@ -187,48 +199,79 @@ struct Wanted {
     effective: Draft,
     around: Around,
     /// The record, as its init keeps it.
-    bytes: Vec<u8>,
+    written: Written,
+    /// The node's id of its root.
+    root_id: u32,
     /// The group of its init.
     inits: Cgroup,
+    /// Whose namespaces it joins.
+    joined: Joined,
     /// What its root is made of.
     image: Option<Root>,
     /// Devices of the node that it asks for.
     devices: devices::Asked,
 }
 
-/// Makes the init in its group, and an owner, and registers that.
-async fn with_init(
-    shared: &Arc<Shared>,
-    wanted: Wanted,
-    group: Cgroup,
-    made: &mut Made,
-    callers: &Callers,
-) -> Result<(Box<Owner>, Line, CellStatus), Error> {
+/// What node-init is asked for, and the descriptors that go with it.
+async fn order(
+    shared: &Shared,
+    wanted: &mut Wanted,
+    listener: OwnedFd,
+) -> Result<(CellLaunch, Vec<OwnedFd>), Error> {
     let Wanted {
         key,
         record,
         effective,
         around,
-        bytes,
-        inits,
-        image,
-        devices,
+        written,
+        ..
     } = wanted;
-    let mut fds = vec![inits.into_fd(), listen(&made.socket)?];
-    fds.extend(around.pidfd);
-    let root_id = record.ids.or(around.ids).map_or(0, |ids| ids.first);
-    let layers = image.as_ref().map(Root::layers);
-    let disks = &shared.settings.disks;
-    let rooted = root::prepare(record.spec.container.as_ref(), layers, root_id, disks).await?;
+    let inits = wanted
+        .inits
+        .try_clone()
+        .map_err(|e| kernel_failed("the group of its init", &e))?;
+    let mut fds = vec![inits.into_fd(), listener];
+    fds.extend(around.pidfd.take());
+    let joined = std::mem::take(&mut wanted.joined);
+    let (joins, inits): (Vec<_>, Vec<_>) = joined.into_iter().unzip();
+    fds.extend(inits);
+    let layers = wanted.image.as_ref().map(Root::layers);
+    let (container, disks) = (record.spec.container.as_ref(), &shared.settings.disks);
+    let rooted = root::prepare(container, layers, wanted.root_id, disks).await?;
     fds.extend(rooted.fds);
-    let devices = Some(&devices).filter(|_| image.is_some());
-    let mounts = mounts(&effective, devices, root_id)?;
+    fds.extend(written.file.take());
+    let carried = std::mem::replace(&mut written.record, Record::Beside);
     let launch = CellLaunch {
         init_id: record.ids.or(around.ids).map_or(0, IdRange::init_id),
         title: format!("{}/{}", key.tenant, key.path),
         root: rooted.root,
-        ..launch(&record, &effective, around.nested, bytes)
+        joins,
+        ..launch(record, effective, around.nested, carried)
     };
+    Ok((launch, fds))
+}
+
+/// Makes the init in its group, and an owner, and registers that.
+async fn with_init(
+    shared: &Arc<Shared>,
+    mut wanted: Wanted,
+    group: Cgroup,
+    made: &mut Made,
+    callers: &Callers,
+) -> Result<(Box<Owner>, Line, CellStatus), Error> {
+    let (launch, fds) = order(shared, &mut wanted, listen(&made.socket)?).await?;
+    let Wanted {
+        key,
+        record,
+        effective,
+        around,
+        root_id,
+        image,
+        devices,
+        ..
+    } = wanted;
+    let devices = Some(&devices).filter(|_| image.is_some());
+    let mounts = mounts(&effective, devices, root_id)?;
     let uid = launch.uid;
     let turn = match around.nested {
         true => None,

@@ -164,16 +164,34 @@ fn of_network(
     if !spec.shares(Namespace::Net) {
         return Some(names(key, spec, attached));
     }
-    for around in std::iter::successors(key.parent(), Key::parent) {
-        let object = shared.index.at(&around);
+    let mut next = from(key, spec, Namespace::Net);
+    for _ in 0..HOPS {
+        let other = next?;
+        let object = shared.index.at(&other);
         let Some(Object::Cell(cell)) = object.as_deref() else {
             return Some(names(key, spec, None));
         };
         if !cell.spec.shares(Namespace::Net) {
-            return Some(names(&around, &cell.spec, cell.network.as_ref()));
+            return Some(names(&other, &cell.spec, cell.network.as_ref()));
         }
+        next = from(&other, &cell.spec, Namespace::Net);
     }
-    None
+    Some(names(key, spec, None))
+}
+
+/// How many cells are asked whose a namespace is. Names that were run again since they were joined
+/// may lead in a circle.
+const HOPS: usize = 32;
+
+/// Which cell a cell has that namespace from, which isn't its own; `None`: it is the node's.
+fn from(key: &Key, spec: &CellSpec, kind: Namespace) -> Option<Key> {
+    match spec.join.get(&kind) {
+        Some(path) => Some(Key {
+            tenant: key.tenant.clone(),
+            path: path.clone(),
+        }),
+        None => key.parent(),
+    }
 }
 
 /// What is said of hosts and resolvers by the container, or the innermost cell around it that says
@@ -192,22 +210,21 @@ fn said(shared: &Shared, key: &Key, spec: &CellSpec) -> Network {
 
 /// What the programs of a cell take for the machine's name.
 fn hostname(shared: &Shared, key: &Key, spec: &CellSpec) -> String {
-    if !spec.shares(Namespace::Uts) {
-        return spec.effective(&key.path).hostname;
+    let (mut key, mut spec) = (key.clone(), spec.clone());
+    for _ in 0..HOPS {
+        if !spec.shares(Namespace::Uts) {
+            return spec.effective(&key.path).hostname;
+        }
+        let Some(other) = from(&key, &spec, Namespace::Uts) else {
+            let machine = rustix::system::uname();
+            return machine.nodename().to_string_lossy().into_owned();
+        };
+        match shared.index.at(&other).as_deref() {
+            Some(Object::Cell(cell)) => (key, spec) = (other, cell.spec.clone()),
+            _ => break,
+        }
     }
-    let around = key
-        .parent()
-        .and_then(|key| Some((shared.index.at(&key)?, key)));
-    match around {
-        Some((object, key)) => match &*object {
-            Object::Cell(cell) => hostname(shared, &key, &cell.spec),
-            Object::Executable(_) => String::new(),
-        },
-        None => rustix::system::uname()
-            .nodename()
-            .to_string_lossy()
-            .into_owned(),
-    }
+    String::new()
 }
 
 /// What a container that shares the node's network has.

@@ -56,7 +56,7 @@ fn asked(spec: &CellSpec) -> Network {
 
 /// What the innermost of the cells around asks for that asks for something. None of them ends
 /// before this one does, so it holds.
-fn asked_around(shared: &Shared, key: &Key) -> Option<Mode> {
+pub(super) fn asked_around(shared: &Shared, key: &Key) -> Option<Mode> {
     let mut around = std::iter::successors(key.parent(), Key::parent);
     around.find_map(|key| match &*shared.index.at(&key)? {
         Object::Cell(cell) => cell.spec.asked_network(),

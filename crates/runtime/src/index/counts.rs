@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How many cells, executables and ids each tenant has, living and being made. The index counts
-//! here, and asks here whether a tenant may have more; the rule is `model::quota`'s.
+//! How many cells, executables and ids each tenant has, living and being made, and how long their
+//! specs are. The index counts here, and asks here whether a tenant may have more; the rule is
+//! `model::quota`'s.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use model::error::Error;
-use model::name::Tenant;
+use model::name::{Tenant, Uid};
 use model::object::Kind;
 use model::quota::{Limits, Quota, Storage};
 
@@ -16,6 +18,8 @@ pub(crate) type LimitsNow = Arc<dyn Fn() -> Arc<Limits> + Send + Sync>;
 pub(super) struct Counts {
     limits: LimitsNow,
     counts: tenants::Counts,
+    /// What is counted of the spec of each object that has not ended, in bytes.
+    specs: HashMap<Uid, u64>,
 }
 
 /// The quota that an object counts in.
@@ -31,6 +35,7 @@ impl Counts {
         Self {
             limits,
             counts: tenants::Counts::default(),
+            specs: HashMap::new(),
         }
     }
 
@@ -43,6 +48,38 @@ impl Counts {
     pub(super) fn admit(&self, tenant: &Tenant, quota: Quota, wanted: u64) -> Result<(), Error> {
         let used = self.counts.used(tenant, quota);
         (self.limits)().admit(tenant, quota, wanted, used)
+    }
+
+    /// Whether a tenant may have another object, with a spec of that length.
+    pub(super) fn admit_object(&self, tenant: &Tenant, kind: Kind, spec: u64) -> Result<(), Error> {
+        self.admit(tenant, quota_of(kind), 1)?;
+        match spec {
+            0 => Ok(()),
+            _ => {
+                let admitted = self.admit(tenant, Quota::SpecBytes, spec);
+                admitted.map_err(|e| e.field(format!("{}.spec", kind.as_str())))
+            }
+        }
+    }
+
+    /// An object is there, or about to be made, whatever the quotas.
+    pub(super) fn begin(&mut self, tenant: &Tenant, kind: Kind, uid: Uid, spec: u64) {
+        self.add(tenant, quota_of(kind), 1);
+        self.set_spec(tenant, uid, spec);
+    }
+
+    /// How long the spec of an object is that is counted already.
+    pub(super) fn set_spec(&mut self, tenant: &Tenant, uid: Uid, spec: u64) {
+        let before = self.specs.insert(uid, spec).unwrap_or_default();
+        self.add(tenant, Quota::SpecBytes, spec);
+        self.subtract(tenant, Quota::SpecBytes, before);
+    }
+
+    /// It has ended, or was not made.
+    pub(super) fn end(&mut self, tenant: &Tenant, kind: Kind, uid: Uid) {
+        self.subtract(tenant, quota_of(kind), 1);
+        let spec = self.specs.remove(&uid).unwrap_or_default();
+        self.subtract(tenant, Quota::SpecBytes, spec);
     }
 
     /// A tenant has so much more, whatever its quota.
@@ -77,6 +114,7 @@ impl super::Index {
         let counted = [
             Quota::Cells,
             Quota::Executables,
+            Quota::SpecBytes,
             Quota::Ids,
             Quota::Tmpfs,
             Quota::Disk,

@@ -11,8 +11,12 @@ use model::request::{Filter, ListQuery, Scope};
 use model::status::Object;
 use model::time::Timestamp;
 
+use super::ring::weight;
 use super::snapshot::Walk;
 use super::{Index, Inner, Key, is_within};
+
+/// About so many bytes of objects end a page, however many may be in it.
+const PAGE_BYTES: usize = 4 << 20;
 
 /// A page of objects.
 #[derive(Clone, Debug)]
@@ -87,15 +91,18 @@ impl Index {
         let began = self.newest();
         let mut walk = Walk::new(self, &query.filter, after);
         let most = query.page_size.max(1);
-        let mut objects = Vec::new();
-        while objects.len() <= most
-            && let Some(some) = walk.next()
-        {
+        let (mut objects, mut bytes, mut more) = (Vec::new(), 0, false);
+        while !more && let Some(some) = walk.next() {
             let some = some.into_iter().filter(|object| is_wanted(query, object));
-            objects.extend(some.filter(|object| shows(object)));
+            for object in some.filter(|object| shows(object)) {
+                more |= objects.len() == most || bytes > PAGE_BYTES;
+                if more {
+                    break;
+                }
+                bytes += weight(&object);
+                objects.push(object);
+            }
         }
-        let more = objects.len() > most;
-        objects.truncate(most);
         let last = objects.last().filter(|_| more);
         Ok(Page {
             next_page_token: last.map(|object| token_of(object)),

@@ -39,8 +39,9 @@ use tokio::sync::watch as signal;
 
 use super::ids::IdPool;
 use super::settings::Bounds;
+use super::specs;
 use cells::CellEntry;
-use counts::{Counts, LimitsNow, quota_of};
+use counts::{Counts, LimitsNow};
 use requests::Requests;
 pub(crate) use reserve::{IdWish, Reservation, Taken};
 use ring::{Change, ChangeKind, Ring};
@@ -184,10 +185,13 @@ impl Index {
                 false => drop(inner.forget(&key)),
             }
         }
-        if !object.state().is_final() && kind == ChangeKind::Added {
-            inner
-                .counts
-                .add(&key.tenant, quota_of(object.meta().kind), 1);
+        if !object.state().is_final() {
+            let (meta, spec) = (object.meta(), specs::of(&object));
+            match kind {
+                ChangeKind::Added => inner.counts.begin(&key.tenant, meta.kind, meta.uid, spec),
+                // Nothing was known of it while it was silent.
+                _ => inner.counts.set_spec(&key.tenant, meta.uid, spec),
+            }
         }
         inner.put(object, kind);
         drop(inner);
@@ -287,14 +291,11 @@ impl Inner {
             return false;
         }
         if object.state().is_final() && !present.state().is_final() {
-            self.ended(&key.tenant, object.meta().kind);
+            let meta = object.meta();
+            self.counts.end(&key.tenant, meta.kind, meta.uid);
         }
         self.put(object, ChangeKind::Changed);
         true
-    }
-
-    fn ended(&mut self, tenant: &Tenant, kind: Kind) {
-        self.counts.subtract(tenant, quota_of(kind), 1);
     }
 
     /// Counts the living objects of the cell around one.
@@ -352,7 +353,7 @@ impl Inner {
         self.live_on(key, !object.state().is_final(), false);
         match object.state().is_final() {
             true => aged::one_less(&mut self.finished, &key.tenant),
-            false => self.ended(&key.tenant, object.meta().kind),
+            false => self.counts.end(&key.tenant, object.meta().kind, uid),
         }
         if let Some(waiter) = self.waiters.remove(&uid) {
             waiter.send_replace(Some(object.clone()));

@@ -9,7 +9,6 @@ use model::name::{Tenant, Uid};
 use model::object::Kind;
 use model::quota::{Quota, Storage};
 
-use super::counts::quota_of;
 use super::{Index, Inner, Key, is_within, silent, wrong_state};
 use crate::cell::CellHandle;
 use crate::ids::IdRange;
@@ -61,15 +60,16 @@ pub(crate) enum IdWish {
 }
 
 impl Index {
-    /// Takes a name for something that is about to be made in the cell that encloses it.
+    /// Takes a name for something that is about to be made in the cell that encloses it, with a
+    /// spec of that length.
     pub(crate) fn reserve(
         self: &Arc<Self>,
         key: Key,
         uid: Uid,
-        kind: Kind,
+        (kind, spec): (Kind, u64),
         wish: IdWish,
     ) -> Result<Reservation, Error> {
-        self.reserve_in(&mut self.lock(), key, uid, kind, wish)
+        self.reserve_in(&mut self.lock(), key, uid, (kind, spec), wish)
     }
 
     /// [`Index::reserve`], of a cell. One look tells a name that is free from one whose cell is
@@ -78,6 +78,7 @@ impl Index {
         self: &Arc<Self>,
         key: &Key,
         uid: Uid,
+        spec: u64,
         wish: IdWish,
     ) -> Result<Reservation, Taken> {
         let mut inner = self.lock();
@@ -86,7 +87,7 @@ impl Index {
         {
             return Err(Taken::Ending(entry.handle.clone()));
         }
-        self.reserve_in(&mut inner, key.clone(), uid, Kind::Cell, wish)
+        self.reserve_in(&mut inner, key.clone(), uid, (Kind::Cell, spec), wish)
             .map_err(Taken::Refused)
     }
 
@@ -95,16 +96,16 @@ impl Index {
         inner: &mut Inner,
         key: Key,
         uid: Uid,
-        kind: Kind,
+        (kind, spec): (Kind, u64),
         wish: IdWish,
     ) -> Result<Reservation, Error> {
         inner.check_name(&key, kind)?;
-        inner.counts.admit(&key.tenant, quota_of(kind), 1)?;
+        inner.counts.admit_object(&key.tenant, kind, spec)?;
         let range = match wish {
             IdWish::None => None,
             IdWish::Count(count) => Some(inner.allocate(&key, count)?),
         };
-        inner.counts.add(&key.tenant, quota_of(kind), 1);
+        inner.counts.begin(&key.tenant, kind, uid, spec);
         inner.reserved.insert(key.clone(), (uid, kind));
         Ok(Reservation {
             index: self.clone(),
@@ -139,6 +140,27 @@ impl Index {
 
     pub(crate) fn give_storage(&self, tenant: &Tenant, held: Storage) {
         self.lock().counts.subtract_storage(tenant, held);
+    }
+
+    /// A tenant has so much more, until it is given back. Refused where that is beyond its quota,
+    /// unless it is `there` already.
+    pub(crate) fn take_more(
+        &self,
+        tenant: &Tenant,
+        quota: Quota,
+        more: u64,
+        there: bool,
+    ) -> Result<(), Error> {
+        let mut inner = self.lock();
+        if !there {
+            inner.counts.admit(tenant, quota, more)?;
+        }
+        inner.counts.add(tenant, quota, more);
+        Ok(())
+    }
+
+    pub(crate) fn give_back(&self, tenant: &Tenant, quota: Quota, less: u64) {
+        self.lock().counts.subtract(tenant, quota, less);
     }
 }
 
@@ -218,7 +240,7 @@ impl Inner {
     fn release(&mut self, key: &Key, range: Option<IdRange>) {
         if let Some((uid, kind)) = self.reserved.remove(key) {
             self.waiters.remove(&uid);
-            self.ended(&key.tenant, kind);
+            self.counts.end(&key.tenant, kind, uid);
         }
         if let Some(range) = range {
             self.free(key, range);

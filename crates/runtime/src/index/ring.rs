@@ -235,7 +235,7 @@ impl Ring {
 
 /// How much memory an object takes, about: itself, its texts, and the rest as if it were always the
 /// same (names, paths, the lists of what is effective). Measured with programs of three words.
-fn weight(object: &Object) -> usize {
+pub(super) fn weight(object: &Object) -> usize {
     const REST: usize = size_of::<Object>() + 1500;
     let texts = match object {
         Object::Cell(cell) => cell.spec.mounts.len() * 256,

@@ -129,7 +129,7 @@ fn reserve(index: &Arc<Index>, path: &str, uid: u8) -> Result<Reservation, Error
     index.reserve(
         key(path),
         Uid([uid; 16]),
-        Kind::Cell,
+        (Kind::Cell, 0),
         IdWish::Count(Some(1000)),
     )
 }
@@ -203,7 +203,7 @@ fn the_name_of_a_departing_cell_is_ending_or_free() {
         std::thread::scope(|scope| {
             scope.spawn(|| index.depart(cell("web", 1, State::Exited), keep));
             let wish = IdWish::Count(Some(1000));
-            while let Err(taken) = index.reserve_cell(&key("web"), Uid([2; 16]), wish) {
+            while let Err(taken) = index.reserve_cell(&key("web"), Uid([2; 16]), 0, wish) {
                 if let Taken::Refused(error) = taken {
                     panic!("{error}");
                 }

@@ -6,12 +6,21 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
-use init::protocol::{CellEvent, CellRequest, MAX_WORKLOADS, Stdio, Uid, VERSION, WorkloadState};
+use init::protocol::codec::{CodecError, Packet, encode_sealed};
+use init::protocol::{
+    CellEvent, CellRequest, MAX_PACKET, MAX_RECORD, MAX_SEALED, MAX_WORKLOADS, Record, Stdio, Uid,
+    VERSION, WorkloadState,
+};
+use kernel::sealed::{self, Sealed};
 use kernel::seqpacket::{self, Mode};
 use rustix::io::Errno;
 use tokio::time::timeout;
 
-use super::{Conversation, HANDSHAKE, Link, LinkError, Received, fds};
+use super::{Conversation, HANDSHAKE, Link, LinkError, Packed, Received, fds};
+
+/// The most that the records of one cell's workloads take together, in bytes; inits begin nothing
+/// at three quarters of it.
+const MAX_RECORDS: usize = MAX_WORKLOADS * MAX_RECORD;
 
 /// Marks the conversation.
 pub(crate) struct ToCell;
@@ -19,6 +28,26 @@ pub(crate) struct ToCell;
 impl Conversation for ToCell {
     type Request = CellRequest;
     type Event = CellEvent;
+
+    /// The start of an executable may be longer than a packet.
+    fn pack(request: &CellRequest, mut fds: Vec<OwnedFd>) -> Result<Packed, LinkError> {
+        let mut bytes = Vec::new();
+        let number = match (request.encode(&mut bytes), request) {
+            (Ok(()), _) => return Ok((bytes, fds)),
+            (
+                Err(CodecError::TooLong {
+                    limit: MAX_PACKET, ..
+                }),
+                CellRequest::Start { request, .. },
+            ) => *request,
+            (Err(error), _) => return Err(LinkError::TooLarge(error)),
+        };
+        encode_sealed(request, &mut bytes).map_err(LinkError::TooLarge)?;
+        fds.insert(0, sealed::seal(c"aurae-start", &bytes)?);
+        let sealed = CellRequest::Sealed { request: number };
+        sealed.encode(&mut bytes).map_err(LinkError::TooLarge)?;
+        Ok((bytes, fds))
+    }
 }
 
 /// The daemon's end of it.
@@ -40,6 +69,8 @@ pub(crate) struct Handshake {
 pub(crate) struct Kept {
     /// What the cell-init says of it.
     pub(crate) state: WorkloadState,
+    /// Its record, as it was last put.
+    pub(crate) record: Vec<u8>,
     /// Its main process; none when it has ended.
     pub(crate) process: fds::Process,
     /// Of that process.
@@ -117,14 +148,14 @@ async fn call(path: &Path) -> Result<OwnedFd, LinkError> {
 }
 
 async fn handshake(link: &mut CellLink, expected: Uid) -> Result<Handshake, LinkError> {
-    let welcome = link.next().await?;
+    let mut welcome = link.next().await?;
     let (record, count) = match welcome.event {
         CellEvent::Welcome {
             version: VERSION,
             uid,
             record,
             workloads,
-        } if uid == expected => (record, workloads),
+        } if uid == expected => (bytes_of(&record, &mut welcome.fds)?, workloads),
         CellEvent::Welcome { version, uid, .. } => {
             return Err(LinkError::Malformed(format!(
                 "a welcome of version {version} from another cell, {uid:?}"
@@ -139,9 +170,15 @@ async fn handshake(link: &mut CellLink, expected: Uid) -> Result<Handshake, Link
     if count > MAX_WORKLOADS {
         return Err(LinkError::Malformed(format!("{count} workloads announced")));
     }
-    let mut workloads = Vec::with_capacity(count);
+    let (mut workloads, mut length) = (Vec::with_capacity(count), 0);
     while workloads.len() < count {
-        workloads.push(kept(link.next().await?)?);
+        let kept = kept(link.next().await?)?;
+        length += kept.record.len();
+        if length > MAX_RECORDS {
+            let more = format!("records of more than {MAX_RECORDS} bytes together");
+            return Err(LinkError::Malformed(more));
+        }
+        workloads.push(kept);
     }
     Ok(Handshake {
         sender: welcome.sender,
@@ -150,10 +187,24 @@ async fn handshake(link: &mut CellLink, expected: Uid) -> Result<Handshake, Link
     })
 }
 
-fn kept(received: Received<CellEvent>) -> Result<Kept, LinkError> {
+/// What a record says, which may be beside the packet: its last descriptor.
+fn bytes_of(record: &Record, fds: &mut Vec<OwnedFd>) -> Result<Vec<u8>, LinkError> {
+    match record {
+        Record::Here(bytes) => Ok(bytes.clone()),
+        Record::Beside => {
+            let missing = || LinkError::Malformed("a long record is missing".into());
+            let file = fds.pop().ok_or_else(missing)?;
+            let unreadable = |e| LinkError::Malformed(format!("a long record: {e}"));
+            Ok(Sealed::open(file, MAX_SEALED).map_err(unreadable)?.to_vec())
+        }
+    }
+}
+
+fn kept(mut received: Received<CellEvent>) -> Result<Kept, LinkError> {
     let CellEvent::Workload(state) = received.event else {
         return Err(out_of_place(&received.event));
     };
+    let record = bytes_of(&state.record, &mut received.fds)?;
     let mut given = received.fds.into_iter();
     if state.has_process && state.exit.is_some() {
         return Err(LinkError::Malformed("a process that has ended".into()));
@@ -180,6 +231,7 @@ fn kept(received: Received<CellEvent>) -> Result<Kept, LinkError> {
     }
     Ok(Kept {
         state,
+        record,
         process,
         pidfd,
         outputs,

@@ -86,7 +86,17 @@ pub(crate) trait Conversation {
     type Request: Packet;
     /// What the init says.
     type Event: Packet;
+
+    /// A request as a packet, and the descriptors that go with it.
+    fn pack(request: &Self::Request, fds: Vec<OwnedFd>) -> Result<Packed, LinkError> {
+        let mut bytes = Vec::new();
+        request.encode(&mut bytes).map_err(LinkError::TooLarge)?;
+        Ok((bytes, fds))
+    }
 }
+
+/// A packet with its descriptors.
+pub(crate) type Packed = (Vec<u8>, Vec<OwnedFd>);
 
 /// A message with the descriptors that came beside it, not yet checked.
 #[derive(Debug)]
@@ -103,7 +113,7 @@ pub(crate) struct Received<E> {
 /// A connection and what has not been sent on it yet.
 pub(crate) struct Link<C: Conversation> {
     io: AsyncFd<OwnedFd>,
-    outbox: VecDeque<(Vec<u8>, Vec<OwnedFd>)>,
+    outbox: VecDeque<Packed>,
     conversation: std::marker::PhantomData<fn() -> C>,
 }
 
@@ -130,12 +140,11 @@ impl<C: Conversation> Link<C> {
         request: &C::Request,
         fds: Vec<OwnedFd>,
     ) -> Result<(), LinkError> {
-        let mut bytes = Vec::new();
-        request.encode(&mut bytes).map_err(LinkError::TooLarge)?;
+        let packed = C::pack(request, fds)?;
         if self.outbox.len() >= MAX_OUTBOX {
             return Err(LinkError::Stuck);
         }
-        self.outbox.push_back((bytes, fds));
+        self.outbox.push_back(packed);
         self.flush().map(|_| ())
     }
 
@@ -205,10 +214,7 @@ impl<C: Conversation> Link<C> {
 }
 
 /// Sends until the peer's buffer is full. Whether all is sent.
-fn flush(
-    socket: &OwnedFd,
-    outbox: &mut VecDeque<(Vec<u8>, Vec<OwnedFd>)>,
-) -> Result<bool, LinkError> {
+fn flush(socket: &OwnedFd, outbox: &mut VecDeque<Packed>) -> Result<bool, LinkError> {
     while let Some((bytes, fds)) = outbox.front() {
         let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
         match seqpacket::send(socket, bytes, &fds) {

@@ -8,8 +8,8 @@ use model::executable::DEFAULT_PATH;
 use serde::{Deserialize, Serialize};
 use units::exec::environment::{Environment, assignment, is_name};
 
-/// The most that names and values take together, in bytes: of what one command may have
-/// (`model::executable::MAX_PROGRAM_WEIGHT`), units keep two thirds for themselves.
+/// The most that names and values take together, in bytes: every command that a unit runs has them
+/// in its record.
 const LARGEST: usize = 16 << 10;
 
 /// Variables to take away and to put in.

@@ -12,7 +12,7 @@ use model::name::Tenant;
 use model::object::{Kind, ObjectRef};
 use model::pod::debug::Debug;
 use model::pod::request::{
-    DebugPod, Dial, RemovePod, RunPod, StopPod, UpdatePod, WaitFor, WatchPods,
+    DebugPod, Dial, ListPods, RemovePod, RunPod, StopPod, UpdatePod, WaitFor, WatchPods,
 };
 
 use super::object::{labels, new_object, object_ref, scope};
@@ -83,6 +83,29 @@ pub fn debug(own: &Tenant, message: wire::DebugRequest) -> Result<DebugPod> {
             container: container::container(container).within("container")?,
             target: message.target,
         },
+    })
+}
+
+/// The most pods of one page, and how many where the request doesn't say.
+const MAX_PAGE: u32 = 1000;
+
+/// Checks the request of `List`.
+///
+/// # Errors
+/// `INVALID_FIELD`: the tenant, the page's size or its token is malformed.
+pub fn list(own: &Tenant, message: wire::ListRequest) -> Result<ListPods> {
+    let size = match message.page_size {
+        0 => MAX_PAGE,
+        size if size <= MAX_PAGE => size,
+        _ => {
+            let problem = format!("must be at most {MAX_PAGE}");
+            return Err(Error::invalid("page_size", problem));
+        }
+    };
+    Ok(ListPods {
+        scope: scope(own, &message.tenant)?,
+        page_size: usize::try_from(size).unwrap_or(1),
+        page_token: token("page_token", message.page_token)?,
     })
 }
 

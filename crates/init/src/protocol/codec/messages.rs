@@ -7,10 +7,10 @@ use super::field::{Bytes, Field, List, Maybe, Outcome, Plain, Reader, Text, Writ
 use super::{CodecError, Packet};
 use crate::protocol::{
     CellEvent, CellLaunch, CellRequest, ExitHow, ExitRecord, Failure, IdMap, ImageRoot, Keyring,
-    Launch, MAX_CELLS, MAX_DESCRIPTOR_NAME, MAX_LAYERS, MAX_OWNER, MAX_PASSED, MAX_PATHS,
-    MAX_PID_ENV, MAX_RECORD, MAX_SEALED, MAX_STRING, MAX_SYSCTLS, MountTarget, Namespaces,
-    NodeEvent, NodeRequest, Open, OpenHow, Orphan, Pids, PowerMode, Principal, Role, Root, Stdio,
-    Step, Sysctl, Uid, Volume, Welcome, WorkloadState,
+    Launch, MAX_CELLS, MAX_DESCRIPTOR_NAME, MAX_JOINS, MAX_LAYERS, MAX_OWNER, MAX_PASSED,
+    MAX_PATHS, MAX_PID_ENV, MAX_RECORD, MAX_SEALED, MAX_STRING, MAX_SYSCTLS, MountTarget,
+    Namespaces, NodeEvent, NodeRequest, Open, OpenHow, Orphan, Pids, PowerMode, Principal, Record,
+    Role, Root, Stdio, Step, Sysctl, Uid, Volume, Welcome, WorkloadState,
 };
 use crate::spawner::wire::SpawnerEvent;
 
@@ -160,8 +160,8 @@ choice!(CellRequest {
     // The first, because `start_head` knows it.
     1 Start { request: Plain, launch: Plain },
     2 Hello { version: Plain },
-    3 PutCellRecord { request: Plain, record: Bytes(MAX_RECORD) },
-    4 PutRecord { request: Plain, uid: Plain, record: Bytes(MAX_RECORD) },
+    3 PutCellRecord { request: Plain, record: Plain },
+    4 PutRecord { request: Plain, uid: Plain, record: Plain },
     5 Signal { request: Plain, uid: Plain, signal: Plain },
     6 CloseStdin { request: Plain, uid: Plain },
     7 Ack { uid: Plain },
@@ -170,7 +170,7 @@ choice!(CellRequest {
     10 Exit { request: Plain },
     11 Stage { request: Plain },
     12 Sealed { request: Plain },
-    13 Light { request: Plain, uid: Plain, record: Bytes(MAX_RECORD) },
+    13 Light { request: Plain, uid: Plain, record: Plain },
     14 Main { request: Plain, uid: Plain, pid: Plain },
     15 Unlight { request: Plain, uid: Plain },
     16 Orphans { request: Plain },
@@ -184,7 +184,7 @@ choice!(CellRequest {
 });
 
 choice!(CellEvent {
-    1 Welcome { version: Plain, uid: Plain, record: Bytes(MAX_RECORD), workloads: Plain },
+    1 Welcome { version: Plain, uid: Plain, record: Plain, workloads: Plain },
     2 Refused { version: Plain, reason: Text(SENTENCE) },
     3 Workload(state: Plain),
     4 Started { request: Plain, pid: Plain, started_ns: Plain },
@@ -215,6 +215,7 @@ layout!(CellLaunch {
     unshare: Plain,
     root: Plain,
     parent: Plain,
+    joins: List(MAX_JOINS, Plain),
     uid_map: List(EXTENTS, Plain),
     gid_map: List(EXTENTS, Plain),
     init_id: Plain,
@@ -222,7 +223,7 @@ layout!(CellLaunch {
     hostname: Text(NAME),
     volumes: List(VOLUMES, Plain),
     sysctls: List(MAX_SYSCTLS, Plain),
-    record: Bytes(MAX_RECORD),
+    record: Plain,
 });
 
 layout!(ImageRoot {
@@ -241,13 +242,12 @@ layout!(Launch {
     pids: Plain,
     stdio: Plain,
     keep_stdin: Plain,
-    annex: Plain,
     passed: Plain,
     forks: Plain,
     stop_signal: Plain,
     grace_ms: Plain,
     oom_score_adj: Maybe(Plain),
-    record: Bytes(MAX_RECORD),
+    record: Plain,
     // The fields that its child reads.
     argv: List(STRINGS, Bytes(MAX_STRING)),
     env: List(STRINGS, Bytes(MAX_STRING)),
@@ -303,8 +303,6 @@ pub struct StartHead {
     /// As in [`Launch`].
     pub keep_stdin: bool,
     /// As in [`Launch`].
-    pub annex: bool,
-    /// As in [`Launch`].
     pub passed: u16,
     /// As in [`Launch`].
     pub forks: bool,
@@ -315,8 +313,13 @@ pub struct StartHead {
     /// As in [`Launch`].
     pub oom_score_adj: Option<i16>,
     /// As in [`Launch`].
-    pub record: Vec<u8>,
+    pub record: Record,
 }
+
+choice!(Record {
+    1 Here(record: Bytes(MAX_RECORD)),
+    2 Beside,
+});
 
 layout!(StartHead {
     request: Plain,
@@ -324,13 +327,12 @@ layout!(StartHead {
     pids: Plain,
     stdio: Plain,
     keep_stdin: Plain,
-    annex: Plain,
     passed: Plain,
     forks: Plain,
     stop_signal: Plain,
     grace_ms: Plain,
     oom_score_adj: Maybe(Plain),
-    record: Bytes(MAX_RECORD),
+    record: Plain,
 });
 
 /// The head of a [`CellRequest::Start`]; nothing if the packet is another message. What follows the
@@ -359,8 +361,7 @@ layout!(WorkloadState {
     pid: Plain,
     stdio: Plain,
     has_stdin: Plain,
-    has_annex: Plain,
-    record: Bytes(MAX_RECORD),
+    record: Plain,
     started_ns: Plain,
     exit: Maybe(Plain),
     first: Maybe(Plain),

@@ -145,7 +145,7 @@ fn cell_launch() -> impl Strategy<Value = CellLaunch> {
         (any::<u32>(), "[a-z/]{0,200}"),
         "[a-z]{0,60}",
         (volumes, sysctls()),
-        blob(300),
+        record(),
         root(),
     )
         .prop_map(
@@ -166,6 +166,7 @@ fn cell_launch() -> impl Strategy<Value = CellLaunch> {
                     unshare: Namespaces(unshare),
                     root,
                     parent,
+                    joins: [1, 2].map(Namespaces).repeat(usize::from(parent)),
                     uid_map,
                     gid_map,
                     init_id,
@@ -209,7 +210,7 @@ fn launch() -> impl Strategy<Value = Launch> {
         blob(16),
     );
     let rights = (any::<[u64; 2]>(), any::<[bool; 5]>(), blob(64));
-    let end = ((stdio(), pids()), any::<u8>(), any::<u32>(), blob(200));
+    let end = ((stdio(), pids()), any::<u8>(), any::<u32>(), record());
     (uid(), words(), words(), blob(30), who, limits, rights, end).prop_map(
         |(uid, argv, env, cwd, who, limits, rights, end)| Launch {
             uid,
@@ -232,7 +233,6 @@ fn launch() -> impl Strategy<Value = Launch> {
             seccomp: rights.2,
             seccomp_log: rights.1[1],
             keep_stdin: rights.1[2],
-            annex: rights.1[4],
             stdio: end.0.0,
             stop_signal: end.1,
             grace_ms: end.2,
@@ -240,6 +240,10 @@ fn launch() -> impl Strategy<Value = Launch> {
             ..services(Launch::plain(uid), rights.1)
         },
     )
+}
+
+fn record() -> impl Strategy<Value = Record> {
+    prop_oneof![blob(99).prop_map(Record::Here), Just(Record::Beside)]
 }
 
 /// What services of a machine have: some of it, or none.
@@ -411,9 +415,9 @@ fn cell_request() -> impl Strategy<Value = CellRequest> {
     let request = any::<u64>;
     prop_oneof![
         any::<u16>().prop_map(|version| CellRequest::Hello { version }),
-        (request(), blob(99))
+        (request(), record())
             .prop_map(|(request, record)| CellRequest::PutCellRecord { request, record }),
-        (request(), uid(), blob(99)).prop_map(|(request, uid, record)| CellRequest::PutRecord {
+        (request(), uid(), record()).prop_map(|(request, uid, record)| CellRequest::PutRecord {
             request,
             uid,
             record
@@ -435,7 +439,7 @@ fn cell_request() -> impl Strategy<Value = CellRequest> {
         request().prop_map(|request| CellRequest::Sealed { request }),
         (request(), blob(99))
             .prop_map(|(request, target)| CellRequest::Unmount { request, target }),
-        (request(), uid(), blob(99)).prop_map(|(request, uid, record)| CellRequest::Light {
+        (request(), uid(), record()).prop_map(|(request, uid, record)| CellRequest::Light {
             request,
             uid,
             record
@@ -466,7 +470,7 @@ fn workload() -> impl Strategy<Value = WorkloadState> {
         uid(),
         any::<i32>(),
         flags,
-        blob(99),
+        record(),
         any::<u64>(),
         prop::option::of(exit()),
         prop::option::of(exit()),
@@ -477,7 +481,6 @@ fn workload() -> impl Strategy<Value = WorkloadState> {
                 pid,
                 stdio,
                 has_stdin: flags[0],
-                has_annex: flags[1],
                 record,
                 started_ns,
                 exit,
@@ -489,7 +492,7 @@ fn workload() -> impl Strategy<Value = WorkloadState> {
 
 fn cell_event() -> impl Strategy<Value = CellEvent> {
     prop_oneof![
-        (any::<u16>(), uid(), blob(99), any::<u32>()).prop_map(
+        (any::<u16>(), uid(), record(), any::<u32>()).prop_map(
             |(version, uid, record, workloads)| CellEvent::Welcome {
                 version,
                 uid,
@@ -619,7 +622,7 @@ proptest! {
 #[test]
 fn a_record_over_the_limit_is_refused_by_name() {
     let mut packet = Vec::new();
-    let record = vec![0; MAX_RECORD + 1];
+    let record = Record::Here(vec![0; MAX_RECORD + 1]);
     let error = CellRequest::PutCellRecord { request: 1, record }
         .encode(&mut packet)
         .unwrap_err();
@@ -640,6 +643,7 @@ fn a_list_that_claims_more_than_the_packet_brings_is_truncated() {
     packet.extend_from_slice(&9u64.to_le_bytes());
     packet.extend_from_slice(&[0; 16 + 1]);
     packet.extend_from_slice(&[1, 0]);
+    packet.extend_from_slice(&0u32.to_le_bytes());
     packet.extend_from_slice(&340u32.to_le_bytes());
     assert_eq!(
         NodeRequest::decode(&packet),
@@ -677,7 +681,7 @@ fn a_start_with_all_that_execve_takes_is_sealed_and_read() {
         argv,
         pids: Pids::New,
         member: true,
-        record: vec![0; MAX_RECORD],
+        record: Record::Here(vec![0; MAX_RECORD]),
         ..Launch::plain(Uid([1; 16]))
     };
     let start = |argv| CellRequest::Start {

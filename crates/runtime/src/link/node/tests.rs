@@ -93,6 +93,7 @@ fn launch(number: u8) -> CellLaunch {
         unshare: Namespaces::ALL,
         root: Root::Node,
         parent: false,
+        joins: vec![],
         uid_map: vec![],
         gid_map: vec![],
         init_id: 0,
@@ -100,7 +101,7 @@ fn launch(number: u8) -> CellLaunch {
         hostname: String::new(),
         volumes: vec![],
         sysctls: vec![],
-        record: vec![],
+        record: vec![].into(),
     }
 }
 
