@@ -92,8 +92,8 @@ pub(crate) struct Limits {
     /// Of all disks that containers' roots and empty volumes of pods have of their own, together.
     /// 0: half of the disk that the state directory is on.
     pub(crate) disk: ByteSize,
-    /// Of the specs of all cells, executables and pods that have not ended, and of configs,
-    /// together. 0: 1 % of the memory, and at least 16 MiB.
+    /// Of the specs of all cells, executables and pods that have not ended, and of schedules and
+    /// configs, together. 0: 1 % of the memory, and at least 16 MiB.
     pub(crate) spec_bytes: ByteSize,
     /// The share of each pool that only the node's administrators may take.
     pub(crate) reserve: Share,

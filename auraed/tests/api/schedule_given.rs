@@ -8,13 +8,14 @@ use api::convert::schedule::{read_manifests, to_put, to_spec};
 use api::schedule::v0 as wire;
 use api::status::{Failure, Reason, from_status};
 use api::tenant::v0::Quotas;
+use prost::Message;
 use serde_json::{Value, json};
 use wire::reason::Cause;
 
 use crate::caller::Person;
 use crate::node::TestNode;
 use crate::pods::{EXITED, SOON, exec};
-use crate::schedule::{declare, get, schedules, until, until_why};
+use crate::schedule::{declare, get, schedules, shell, until, until_why, with};
 
 fn config(kind: &str, name: &str, data: Value) -> Value {
     let field = match kind {
@@ -167,4 +168,50 @@ async fn a_config_may_be_a_megabyte_and_counts_in_its_tenants_quota() {
     put(&ann, "one", LONGEST - 1).await.unwrap();
     let why = put(&ann, "four", LONGEST + 1).await.unwrap_err();
     assert_eq!(why.reason, Some(Reason::InvalidField), "{why:?}");
+}
+
+/// One that waits for a time that is far, with so many bytes of words.
+fn waits(name: &str, length: usize) -> wire::DeclareRequest {
+    let words = format!(": {}", "x".repeat(length));
+    with(shell(name, &words), |spec| {
+        let far = wire::when::When::Cron(wire::Cron {
+            pattern: "0 0 1 1 *".to_owned(),
+            ..Default::default()
+        });
+        spec.when = Some(wire::When { when: Some(far) });
+    })
+}
+
+#[tokio::test]
+async fn a_schedule_counts_by_its_length_and_another_in_its_place() {
+    const LONG: usize = 80_000;
+    let Some(mut node) = TestNode::start() else {
+        return;
+    };
+    let administrator = node.administrator().await;
+    let ann = administrator.introduce(&node, "acme", "ann", None).await;
+    let quotas = Quotas {
+        spec_bytes: Some("128Ki".to_owned()),
+        ..Quotas::default()
+    };
+    crate::quotas::set(&administrator, quotas).await;
+    let refused = async |person: &Person, request| {
+        let status = declare(person, request).await.unwrap_err();
+        let why = from_status(&status);
+        assert_eq!(why.reason, Some(Reason::LimitExceeded), "{why:?}");
+        assert_eq!(why.field.as_deref(), Some("spec"));
+    };
+    declare(&ann, waits("one", LONG)).await.unwrap();
+    refused(&ann, waits("two", LONG)).await;
+    node.kill_daemon();
+    let ann = Person::new(ann.target.clone(), ann.serial.clone()).await;
+    refused(&ann, waits("two", LONG)).await;
+    // Another declaration counts in place of the one before, a longer one before it is kept.
+    declare(&ann, waits("one", 10)).await.unwrap();
+    declare(&ann, waits("two", LONG)).await.unwrap();
+    refused(&ann, waits("one", LONG)).await;
+    let kept = get(&ann, "one").await;
+    assert!(kept.encoded_len() < LONG, "the shorter one is still wished");
+    crate::schedule::remove(&ann, "two").await.unwrap();
+    declare(&ann, waits("one", LONG)).await.unwrap();
 }

@@ -11,11 +11,9 @@ use model::name::Tenant;
 use model::schedule::given::{Config, Kind, Texts};
 use model::schedule::request::{NamedConfig, PutConfig};
 use model::time::Timestamp;
-use runtime::HeldSpec;
 use store::{ConfigRow, Store};
-use tenants::Taken;
 
-use crate::handle::Schedules;
+use crate::handle::{Counted, Schedules};
 
 /// The action of putting one.
 const PUT: &str = "schedule.PutConfig";
@@ -48,9 +46,6 @@ struct Entry {
     kept: Arc<KeptConfig>,
     counted: Counted,
 }
-
-/// One of `schedules`, and the bytes of its texts.
-pub(crate) type Counted = (Taken, HeldSpec);
 
 impl Configs {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<NamedConfig, Entry>> {

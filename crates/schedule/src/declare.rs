@@ -168,10 +168,17 @@ impl Shared {
             if same && !leaves {
                 return Ok(handle.status.borrow().clone());
             }
+            self.directory.admit(&named, &spec)?;
             let spec = Arc::new(spec);
-            return ask(&handle, &named, |reply| Order::Declare(spec, owner, reply)).await;
+            let declared = ask(&handle, &named, |reply| Order::Declare(spec, owner, reply)).await;
+            // What is wished now, whether it is this one or the one before.
+            let wished = handle.status.borrow().wish.spec.clone();
+            self.directory.count(&named, &wished);
+            return declared;
         }
-        let taken = self.pool.take(&named.tenant, 1)?;
+        let held = self.ports.runtime.hold_spec(&named.tenant, &spec, false);
+        let held = held.map_err(|e| e.field("spec"))?;
+        let counted = (self.pool.take(&named.tenant, 1)?, held);
         let mut state = State::new(&spec, now);
         // Of one of that name that was removed: the records of its runs are still there.
         state.numbers = self.actor(&named).last_number();
@@ -193,7 +200,7 @@ impl Shared {
             history: VecDeque::new(),
             lines: 0,
         };
-        let mut status = self.clone().begin(kept, taken).status;
+        let mut status = self.clone().begin(kept, counted).status;
         // Its first step, which says what it waits for.
         let first =
             |status: &Arc<Status>| status.why != Why::Starting || !status.state.runs.is_empty();

@@ -11,6 +11,7 @@ use identity::{Effect, Identity, Permit};
 use model::error::Error;
 use model::name::{Label, Tenant};
 use model::quota::Quota;
+use model::schedule::Spec;
 use model::schedule::given::Texts;
 use model::schedule::request::{List, Named};
 use model::schedule::spec::Overlap;
@@ -70,9 +71,11 @@ pub(crate) struct Directory(Mutex<BTreeMap<Named, Listed>>);
 
 struct Listed {
     handle: Handle,
-    /// Of the tenant's quota.
-    taken: Taken,
+    counted: Counted,
 }
+
+/// What one counts in its tenant's quotas: one of `schedules`, and the bytes of its spec or texts.
+pub(crate) type Counted = (Taken, HeldSpec);
 
 impl Directory {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Named, Listed>> {
@@ -85,8 +88,23 @@ impl Directory {
     }
 
     /// One more.
-    pub(crate) fn insert(&self, named: Named, handle: Handle, taken: Taken) {
-        self.lock().insert(named, Listed { handle, taken });
+    pub(crate) fn insert(&self, named: Named, handle: Handle, counted: Counted) {
+        self.lock().insert(named, Listed { handle, counted });
+    }
+
+    /// Whether its tenant may have that spec in place of the one before, which then counts as much.
+    pub(crate) fn admit(&self, named: &Named, spec: &Spec) -> Result<(), Error> {
+        match self.lock().get_mut(named) {
+            Some(listed) => listed.counted.1.grow(spec).map_err(|e| e.field("spec")),
+            None => Ok(()),
+        }
+    }
+
+    /// This spec counts now.
+    pub(crate) fn count(&self, named: &Named, spec: &Spec) {
+        if let Some(listed) = self.lock().get_mut(named) {
+            listed.counted.1.set(spec);
+        }
     }
 
     /// Another task has taken one up.
@@ -99,7 +117,7 @@ impl Directory {
     /// It is gone.
     pub(crate) fn remove(&self, named: &Named) {
         let gone = self.lock().remove(named);
-        drop(gone.map(|listed| listed.taken));
+        drop(gone.map(|listed| listed.counted));
     }
 }
 
@@ -164,8 +182,13 @@ impl Schedules {
             }),
         };
         for kept in all {
-            let taken = schedules.shared.pool.count(&kept.wish.named.tenant, 1);
-            schedules.shared.clone().begin(kept, taken);
+            let (shared, tenant) = (&schedules.shared, &kept.wish.named.tenant);
+            let held = shared
+                .ports
+                .runtime
+                .hold_spec(tenant, &*kept.wish.spec, true)?;
+            let counted = (shared.pool.count(tenant, 1), held);
+            schedules.shared.clone().begin(kept, counted);
         }
         Ok(schedules)
     }

@@ -10,11 +10,10 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use model::error::Error;
 use model::schedule::Why;
-use tenants::Taken;
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
-use crate::handle::Shared;
+use crate::handle::{Counted, Shared};
 use crate::kept::{Kept, Status};
 use crate::task::{Beginning, Handle, Over, Task};
 use crate::watch::{Gone, key};
@@ -28,11 +27,11 @@ const STABLE: Duration = Duration::from_secs(600);
 
 impl Shared {
     /// Begins the task of a schedule.
-    pub(crate) fn begin(self: Arc<Self>, kept: Kept, taken: Taken) -> Handle {
+    pub(crate) fn begin(self: Arc<Self>, kept: Kept, counted: Counted) -> Handle {
         let named = kept.wish.named.clone();
         let status = watch::Sender::new(Arc::new(kept.first()));
         let (task, handle) = self.task(kept, status.clone());
-        self.directory.insert(named, handle.clone(), taken);
+        self.directory.insert(named, handle.clone(), counted);
         tokio::spawn(self.look_after(task, status));
         handle
     }

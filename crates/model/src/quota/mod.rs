@@ -112,8 +112,8 @@ quotas! {
     Cells = "cells", Count, Amount::percent(50);
     /// Executables that have not ended. Default 50 %.
     Executables = "executables", Count, Amount::percent(50);
-    /// Bytes of the specs of cells, executables and pods that have not ended, and of configs.
-    /// Default 25 %.
+    /// Bytes of the specs of cells, executables and pods that have not ended, and of schedules and
+    /// configs. Default 25 %.
     SpecBytes = "spec_bytes", Bytes, Amount::percent(25);
     /// Cells that are being created at the same time. Default 25 %.
     Creations = "creations", Count, Amount::percent(25);

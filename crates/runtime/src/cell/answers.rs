@@ -260,7 +260,7 @@ impl Owner {
                 detail: error.to_string(),
             };
             self.refused(call, &failure);
-            if !matches!(error, LinkError::TooLarge(_)) {
+            if !matches!(error, LinkError::TooLarge(_) | LinkError::Unpacked(_)) {
                 self.silent(&error);
             }
         }

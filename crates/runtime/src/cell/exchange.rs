@@ -15,19 +15,18 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use init::protocol::codec::Packet;
 use init::protocol::{CellEvent, CellRequest, MAX_WORKLOADS};
 use tokio::time::Instant;
 
 use super::owner::Call;
-use crate::link::cell::CellLink;
-use crate::link::{LinkError, MAX_OUTBOX, Received};
+use crate::link::cell::{CellLink, ToCell};
+use crate::link::{Conversation, LinkError, MAX_OUTBOX, Packed, Received};
 
 /// The most that is held: each workload once, and as much as waits for an init that doesn't read.
 const MOST_HELD: usize = MAX_WORKLOADS + MAX_OUTBOX;
 
 /// What is said as soon as it can be, in its order.
-pub(super) type Held = VecDeque<(CellRequest, Vec<OwnedFd>)>;
+pub(super) type Held = VecDeque<Packed>;
 
 /// See the module. Once closed it stays so: nothing is sent, heard or due any more.
 pub(super) struct Exchange {
@@ -186,7 +185,7 @@ impl Exchange {
 
     fn say(&mut self, request: CellRequest, fds: Vec<OwnedFd>) -> Result<(), LinkError> {
         match (&mut self.held, &mut self.link) {
-            (Some(held), _) => hold(held, request, fds),
+            (Some(held), _) => hold(held, &request, fds),
             (None, Some(link)) => link.send(&request, fds),
             (None, None) => Err(LinkError::Closed),
         }
@@ -194,14 +193,12 @@ impl Exchange {
 }
 
 /// Keeps it for later. One that no packet holds is refused now.
-fn hold(held: &mut Held, request: CellRequest, fds: Vec<OwnedFd>) -> Result<(), LinkError> {
-    request
-        .encode(&mut Vec::new())
-        .map_err(LinkError::TooLarge)?;
+fn hold(held: &mut Held, request: &CellRequest, fds: Vec<OwnedFd>) -> Result<(), LinkError> {
+    let packed = ToCell::pack(request, fds)?;
     if held.len() >= MOST_HELD {
         return Err(LinkError::Stuck);
     }
-    held.push_back((request, fds));
+    held.push_back(packed);
     Ok(())
 }
 
@@ -210,7 +207,7 @@ fn send_held(link: &mut CellLink, held: &mut Option<Held>) -> Result<(), LinkErr
     let Some(waiting) = held else { return Ok(()) };
     while link.has_room() {
         match waiting.pop_front() {
-            Some((request, fds)) => link.send(&request, fds)?,
+            Some(packed) => link.send_packed(packed)?,
             None => {
                 *held = None;
                 return Ok(());

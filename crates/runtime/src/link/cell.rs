@@ -43,7 +43,8 @@ impl Conversation for ToCell {
             (Err(error), _) => return Err(LinkError::TooLarge(error)),
         };
         encode_sealed(request, &mut bytes).map_err(LinkError::TooLarge)?;
-        fds.insert(0, sealed::seal(c"aurae-start", &bytes)?);
+        let file = sealed::seal(c"aurae-start", &bytes).map_err(LinkError::Unpacked)?;
+        fds.insert(0, file);
         let sealed = CellRequest::Sealed { request: number };
         sealed.encode(&mut bytes).map_err(LinkError::TooLarge)?;
         Ok((bytes, fds))
@@ -251,4 +252,52 @@ fn out_of_place(event: &CellEvent) -> LinkError {
         CellEvent::Forked { .. } => "Forked",
     };
     LinkError::Malformed(format!("{what} is out of place"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use init::protocol::{Launch, MAX_STRING};
+
+    fn start(argv: Vec<Vec<u8>>) -> CellRequest {
+        let launch = Launch::plain(Uid([1; 16]));
+        CellRequest::Start {
+            request: 7,
+            launch: Launch { argv, ..launch },
+        }
+    }
+
+    fn null() -> OwnedFd {
+        std::fs::File::open("/dev/null").unwrap().into()
+    }
+
+    #[test]
+    fn a_start_that_no_packet_holds_goes_sealed_before_its_own_descriptors() {
+        let short = start(vec![b"true".to_vec()]);
+        let (bytes, fds) = ToCell::pack(&short, vec![null()]).unwrap();
+        assert_eq!(
+            (CellRequest::decode(&bytes).unwrap(), fds.len()),
+            (short, 1)
+        );
+        let long = start(vec![vec![b'x'; MAX_STRING]; 9]);
+        let (bytes, fds) = ToCell::pack(&long, vec![null()]).unwrap();
+        let sealed = CellRequest::Sealed { request: 7 };
+        assert_eq!(
+            (CellRequest::decode(&bytes).unwrap(), fds.len()),
+            (sealed, 2)
+        );
+        let inside = Sealed::open(&fds[0], MAX_SEALED).unwrap();
+        assert!(CellRequest::decode(&inside).unwrap() == long);
+    }
+
+    #[test]
+    fn what_is_too_long_even_so_is_refused_and_is_no_fault_of_the_link() {
+        for argv in [
+            vec![vec![b'x'; MAX_STRING + 1]],
+            vec![vec![b'x'; MAX_STRING]; 70],
+        ] {
+            let refused = ToCell::pack(&start(argv), Vec::new()).unwrap_err();
+            assert!(matches!(refused, LinkError::TooLarge(_)), "{refused}");
+        }
+    }
 }

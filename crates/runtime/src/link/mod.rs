@@ -52,6 +52,9 @@ pub(crate) enum LinkError {
     /// A request that no packet holds; the link goes on.
     #[error("the request does not fit into a packet")]
     TooLarge(#[source] CodecError),
+    /// There was no memory or no descriptor to pack it; the link goes on.
+    #[error("the request can't be packed: {0}")]
+    Unpacked(#[source] kernel::Error),
     /// The init is of another build.
     #[error("the init speaks version {version} of the protocol, this daemon {VERSION}: {reason}")]
     Refused {
@@ -140,7 +143,11 @@ impl<C: Conversation> Link<C> {
         request: &C::Request,
         fds: Vec<OwnedFd>,
     ) -> Result<(), LinkError> {
-        let packed = C::pack(request, fds)?;
+        self.send_packed(C::pack(request, fds)?)
+    }
+
+    /// The same of what is packed already.
+    pub(crate) fn send_packed(&mut self, packed: Packed) -> Result<(), LinkError> {
         if self.outbox.len() >= MAX_OUTBOX {
             return Err(LinkError::Stuck);
         }
