@@ -98,7 +98,7 @@ const BAD: &[(&str, &str)] = &[
     ("aurae cell run bad --pids-limit=-7", "pids"),
     ("aurae run --name bad --nice 4000 -- true", "nice"),
     (
-        "aurae run --name bad -- true $(seq -f %01000g 1050)",
+        "aurae run --name bad -- true $(seq -f %01000g 1700)",
         "argv",
     ),
     (
