@@ -263,6 +263,17 @@ impl Error {
         }
         self
     }
+
+    /// A field at or below `from` is told as one of `to`: where the caller has the spec under
+    /// another name.
+    #[must_use]
+    pub fn renamed(self, from: &str, to: &str) -> Self {
+        let rest = self.field.as_deref().and_then(|it| it.strip_prefix(from));
+        match rest.map(|rest| format!("{to}{rest}")) {
+            Some(field) => self.field(field),
+            None => self,
+        }
+    }
 }
 
 /// [`Error::within`] for the error of a result.
@@ -296,6 +307,10 @@ mod tests {
         let error = Error::invalid("argv[2]", "contains a NUL byte");
         let error = error.within("spec").within("executable");
         assert_eq!(error.field.as_deref(), Some("executable.spec.argv[2]"));
+        let own = error.renamed("executable.spec", "spec");
+        assert_eq!(own.field.as_deref(), Some("spec.argv[2]"));
+        let other = own.renamed("cell.spec", "own_cell");
+        assert_eq!(other.field.as_deref(), Some("spec.argv[2]"));
         let error = Error::invalid("[3]", "x").within("mounts");
         assert_eq!(error.field.as_deref(), Some("mounts[3]"));
         assert_eq!(Error::internal("x").within("a").field, None);

@@ -56,12 +56,7 @@ pub(crate) struct Shared {
 
 /// What the pod's cell is refused for stands in the pod's spec under the same name.
 fn of_pod(error: Error) -> Error {
-    let field = error.field.clone();
-    let of_cell = field.and_then(|it| Some(format!("pod.spec{}", it.strip_prefix("cell.spec")?)));
-    match of_cell {
-        Some(field) => error.field(field),
-        None => error,
-    }
+    error.renamed("cell.spec", "pod.spec")
 }
 
 /// Bits that an attacker can't guess.

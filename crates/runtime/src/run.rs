@@ -490,12 +490,7 @@ async fn own_cell(
 
 /// A refusal names the field as the request has it.
 fn of_own_cell(error: Error) -> Error {
-    let field = error.field.clone();
-    let below = field.as_deref().and_then(|it| it.strip_prefix("cell.spec"));
-    match below {
-        Some(rest) => error.field(format!("own_cell{rest}")),
-        None => error,
-    }
+    error.renamed("cell.spec", "own_cell")
 }
 
 async fn start(

@@ -143,11 +143,7 @@ pub fn of_kind(kind: Kind, mut target: ObjectRef) -> Result<ObjectRef> {
 /// `INVALID_FIELD`: a page of more than 1,000, a malformed selector, tenant, path or token, or a
 /// kind that is unspecified.
 pub fn list(own: &Tenant, message: wire::ListRequest) -> Result<ListQuery> {
-    let page_size = match usize::try_from(message.page_size) {
-        Ok(0) => DEFAULT_PAGE,
-        Ok(n) if n <= MAX_PAGE => n,
-        _ => return Err(Error::invalid("page_size", "must be at most 1000")),
-    };
+    let page_size = page_size(message.page_size, DEFAULT_PAGE, MAX_PAGE)?;
     Ok(ListQuery {
         filter: filter(
             own,
@@ -178,6 +174,18 @@ pub fn watch(own: &Tenant, message: wire::WatchRequest) -> Result<WatchQuery> {
         )?,
         resume_token: token("resume_token", message.resume_token)?,
     })
+}
+
+/// How many a page has: what is asked for, or what it is where the request doesn't say.
+pub(super) fn page_size(asked: u32, default: usize, most: usize) -> Result<usize> {
+    match usize::try_from(asked) {
+        Ok(0) => Ok(default),
+        Ok(n) if n <= most => Ok(n),
+        _ => {
+            let problem = format!("must be at most {most}");
+            Err(Error::invalid("page_size", problem))
+        }
+    }
 }
 
 pub(super) fn token(field: &str, token: String) -> Result<Option<String>> {

@@ -479,9 +479,9 @@ fn as_init(id: u32, options: clone::Options<'_>) -> kernel::Result<Cloned> {
     cloned
 }
 
-/// The namespaces to be cloned. Not the cgroup namespace: with `nsdelegate` a cell-init that sat in
-/// one rooted at its own group could not clone into the leaves of its cell. Its children unshare
-/// theirs, in their leaf.
+/// The namespaces to be cloned, or joined. Not the cgroup namespace: with `nsdelegate` a cell-init
+/// that sat in one rooted at its own group could not clone into the leaves of its cell. Its
+/// children unshare theirs, in their leaf.
 pub(super) fn kinds(own: Namespaces) -> Kinds {
     let all = [
         (Namespaces::USER, Kinds::USER),

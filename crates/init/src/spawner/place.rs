@@ -232,17 +232,10 @@ pub(super) fn join_others(
     launch: &CellLaunch,
     inits: &[OwnedFd],
 ) -> std::result::Result<(), Failure> {
-    let kinds = [
-        (Namespaces::NET, Kinds::NET),
-        (Namespaces::IPC, Kinds::IPC),
-        (Namespaces::UTS, Kinds::UTS),
-    ];
-    for (wanted, init) in launch.joins.iter().zip(inits) {
-        let wanted = kinds.iter().filter(|(kind, _)| wanted.has(*kind));
-        let all = wanted.fold(Kinds::NONE, |set, (_, kind)| set.and(*kind));
-        namespace::join(init, all).step(Step::Namespace)?;
-    }
-    Ok(())
+    let mut joined = launch.joins.iter().zip(inits);
+    joined.try_for_each(|(wanted, init)| {
+        namespace::join(init, super::kinds(*wanted)).step(Step::Namespace)
+    })
 }
 
 /// What a cell with mounts of its own is shown of the namespaces that it shares: it may not mount

@@ -17,6 +17,7 @@ use model::network::Mode;
 use model::status::Object;
 
 use super::init_of;
+use super::launch::bit;
 use super::network::asked_around;
 use crate::Shared;
 use crate::index::Key;
@@ -64,7 +65,7 @@ fn one(
         let problem = "a network below a cell that is to have none is an administrator's to give";
         return Err(Error::new(Reason::PermissionDenied, problem));
     }
-    Ok((bit(kind), init_of(shared, &other)?))
+    Ok((Namespaces(bit(kind)), init_of(shared, &other)?))
 }
 
 /// Whether the cell has made that namespace.
@@ -80,14 +81,4 @@ fn is_own(spec: &CellSpec, kind: Namespace, path: &ObjectPath) -> Result<(), Err
         return Err(error.hint("name the cell that has made it; the node's is never joined"));
     }
     Ok(())
-}
-
-fn bit(kind: Namespace) -> Namespaces {
-    Namespaces(match kind {
-        Namespace::Net => Namespaces::NET,
-        Namespace::Ipc => Namespaces::IPC,
-        Namespace::Uts => Namespaces::UTS,
-        // The model takes no other.
-        Namespace::User | Namespace::Mount | Namespace::Pid | Namespace::Cgroup => 0,
-    })
 }

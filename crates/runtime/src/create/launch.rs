@@ -49,8 +49,9 @@ fn parameter((name, value): (&String, &String)) -> Sysctl {
     }
 }
 
-fn unshare(spec: &CellSpec, nested: bool) -> Namespaces {
-    let bit = |namespace| match namespace {
+/// The protocol's bit of a namespace.
+pub(super) fn bit(namespace: Namespace) -> u8 {
+    match namespace {
         Namespace::User => Namespaces::USER,
         Namespace::Mount => Namespaces::MOUNT,
         Namespace::Pid => Namespaces::PID,
@@ -58,7 +59,10 @@ fn unshare(spec: &CellSpec, nested: bool) -> Namespaces {
         Namespace::Ipc => Namespaces::IPC,
         Namespace::Uts => Namespaces::UTS,
         Namespace::Cgroup => Namespaces::CGROUP,
-    };
+    }
+}
+
+fn unshare(spec: &CellSpec, nested: bool) -> Namespaces {
     let shared = |namespace| spec.shares(namespace) && !(nested && namespace == Namespace::Cgroup);
     let own = Namespace::ALL.into_iter().filter(|ns| !shared(*ns));
     Namespaces(own.fold(0, |set, namespace| set | bit(namespace)))

@@ -167,12 +167,11 @@ pub(crate) async fn cell(
         around,
         root_id,
         written,
-        inits,
         joined,
         image,
         devices,
     };
-    match with_init(shared, wanted, group, &mut made, callers).await {
+    match with_init(shared, wanted, (inits, group), &mut made, callers).await {
         Ok((owner, line, status)) => Ok(publish(shared, owner, line, status, made.reservation)),
         Err(error) => {
             let undoing = tokio::spawn(made.undo());
@@ -202,8 +201,6 @@ struct Wanted {
     written: Written,
     /// The node's id of its root.
     root_id: u32,
-    /// The group of its init.
-    inits: Cgroup,
     /// Whose namespaces it joins.
     joined: Joined,
     /// What its root is made of.
@@ -212,11 +209,12 @@ struct Wanted {
     devices: devices::Asked,
 }
 
-/// What node-init is asked for, and the descriptors that go with it.
+/// What node-init is asked for, and the descriptors that go with it, behind the group of its init
+/// and the socket.
 async fn order(
     shared: &Shared,
     wanted: &mut Wanted,
-    listener: OwnedFd,
+    mut fds: Vec<OwnedFd>,
 ) -> Result<(CellLaunch, Vec<OwnedFd>), Error> {
     let Wanted {
         key,
@@ -226,11 +224,6 @@ async fn order(
         written,
         ..
     } = wanted;
-    let inits = wanted
-        .inits
-        .try_clone()
-        .map_err(|e| kernel_failed("the group of its init", &e))?;
-    let mut fds = vec![inits.into_fd(), listener];
     fds.extend(around.pidfd.take());
     let joined = std::mem::take(&mut wanted.joined);
     let (joins, inits): (Vec<_>, Vec<_>) = joined.into_iter().unzip();
@@ -255,11 +248,12 @@ async fn order(
 async fn with_init(
     shared: &Arc<Shared>,
     mut wanted: Wanted,
-    group: Cgroup,
+    (inits, group): (Cgroup, Cgroup),
     made: &mut Made,
     callers: &Callers,
 ) -> Result<(Box<Owner>, Line, CellStatus), Error> {
-    let (launch, fds) = order(shared, &mut wanted, listen(&made.socket)?).await?;
+    let fds = vec![inits.into_fd(), listen(&made.socket)?];
+    let (launch, fds) = order(shared, &mut wanted, fds).await?;
     let Wanted {
         key,
         record,

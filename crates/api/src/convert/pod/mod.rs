@@ -16,7 +16,7 @@ use model::pod::request::{
 };
 
 use super::object::{labels, new_object, object_ref, scope};
-use super::request::{of_kind, token};
+use super::request::{of_kind, page_size, token};
 use super::scalar::{enumeration, maybe_duration, parse, required};
 use crate::pod::v0 as wire;
 
@@ -87,24 +87,16 @@ pub fn debug(own: &Tenant, message: wire::DebugRequest) -> Result<DebugPod> {
 }
 
 /// The most pods of one page, and how many where the request doesn't say.
-const MAX_PAGE: u32 = 1000;
+const MAX_PAGE: usize = 1000;
 
 /// Checks the request of `List`.
 ///
 /// # Errors
 /// `INVALID_FIELD`: the tenant, the page's size or its token is malformed.
 pub fn list(own: &Tenant, message: wire::ListRequest) -> Result<ListPods> {
-    let size = match message.page_size {
-        0 => MAX_PAGE,
-        size if size <= MAX_PAGE => size,
-        _ => {
-            let problem = format!("must be at most {MAX_PAGE}");
-            return Err(Error::invalid("page_size", problem));
-        }
-    };
     Ok(ListPods {
         scope: scope(own, &message.tenant)?,
-        page_size: usize::try_from(size).unwrap_or(1),
+        page_size: page_size(message.page_size, MAX_PAGE, MAX_PAGE)?,
         page_token: token("page_token", message.page_token)?,
     })
 }

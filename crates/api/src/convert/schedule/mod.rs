@@ -13,7 +13,7 @@ use model::name::{Label, Tenant};
 use model::schedule::request::{Declare, List, Named, Watch, check_name};
 
 use super::object::scope;
-use super::request::token;
+use super::request::{page_size, token};
 use super::scalar::{maybe_parse, parse, required};
 use crate::schedule::v0 as wire;
 
@@ -50,24 +50,16 @@ pub fn normal(own: &str, message: wire::DeclareRequest) -> Result<wire::DeclareR
 }
 
 /// The most schedules of one page, and how many where the request doesn't say.
-const MAX_PAGE: u32 = 100;
+const MAX_PAGE: usize = 100;
 
 /// Checks the request of `List`.
 ///
 /// # Errors
 /// `INVALID_FIELD`: the tenant, the page's size or its token is malformed.
 pub fn list(own: &Tenant, message: wire::ListRequest) -> Result<List> {
-    let size = match message.page_size {
-        0 => MAX_PAGE,
-        size if size <= MAX_PAGE => size,
-        _ => {
-            let problem = format!("must be at most {MAX_PAGE}");
-            return Err(model::error::Error::invalid("page_size", problem));
-        }
-    };
     Ok(List {
         scope: scope(own, &message.tenant)?,
-        page_size: usize::try_from(size).unwrap_or(1),
+        page_size: page_size(message.page_size, MAX_PAGE, MAX_PAGE)?,
         page_token: token("page_token", message.page_token)?,
     })
 }
