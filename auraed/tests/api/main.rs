@@ -29,6 +29,7 @@ mod hardening;
 mod images;
 mod joined;
 mod light;
+mod listeners;
 mod network;
 mod network_addresses;
 mod network_cni;

@@ -40,6 +40,7 @@ pub(crate) mod index;
 mod layout;
 mod left;
 pub(crate) mod link;
+mod listener;
 mod lsm;
 pub(crate) mod mounts;
 mod observed;

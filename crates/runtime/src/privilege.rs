@@ -211,12 +211,9 @@ fn check_filter(seccomp: &Seccomp) -> Result<(), Error> {
     if seccomp.custom.is_empty() {
         return Ok(());
     }
-    match crate::seccomp::lets_others_through(&seccomp.custom)? {
-        true => Err(refused(
-            "a filter that lets through what it doesn't name",
-            "executable.spec.seccomp.custom",
-        )),
-        false => Ok(()),
+    match crate::seccomp::privileged(&seccomp.custom)? {
+        Some(what) => Err(refused(what, "executable.spec.seccomp.custom")),
+        None => Ok(()),
     }
 }
 

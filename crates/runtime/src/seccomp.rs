@@ -5,12 +5,15 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use init::protocol::Listening;
 use kernel::caps::CapabilitySet;
 use kernel::seccomp::document::{self, DocumentError};
 use kernel::seccomp::{Action, Arch, Profile, Rule, container, no_set_id, no_set_id_on};
 use model::error::Error;
 use model::executable::Effective;
 use model::seccomp::document::{Document, Entry, Machine};
+
+use crate::listener::Agent;
 
 /// How many distinct filters are kept; a node has a handful.
 const KEPT: usize = 64;
@@ -28,6 +31,8 @@ pub(crate) struct Compiled {
     pub(crate) program: Vec<u8>,
     /// Whether the kernel logs what isn't allowed.
     pub(crate) log: bool,
+    /// What comes before it, where an agent decides on calls.
+    pub(crate) listener: Option<(Listening, Agent)>,
 }
 
 impl Filters {
@@ -121,6 +126,7 @@ fn compile(effective: &Effective, node_mounts: bool) -> Result<Compiled, Error> 
     Ok(Compiled {
         program: filter.to_bytes(),
         log: wanted.action == model::seccomp::Action::Log,
+        listener: None,
     })
 }
 
@@ -138,21 +144,36 @@ fn custom(effective: &Effective, node_mounts: bool) -> Result<Compiled, Error> {
         true => Vec::new(),
         false => no_set_id_on(arch),
     };
-    let compiled = document.compile(before).map_err(bad)?;
+    let apart = document.compile_apart(before).map_err(bad)?;
+    let listener = apart.notifying.map(|filter| {
+        let listening = Listening {
+            killable: filter.options.wait_killable,
+            program: filter.program,
+        };
+        let agent = Agent {
+            socket: read.listener_path.clone(),
+            metadata: read.listener_metadata.clone(),
+        };
+        (listening, agent)
+    });
     let logs = |action: &str| action == "SCMP_ACT_LOG";
     Ok(Compiled {
-        log: compiled.options.log
+        log: apart.rest.options.log
             || logs(&document.default_action)
             || document.entries.iter().any(|entry| logs(&entry.action)),
-        program: compiled.program,
+        program: apart.rest.program,
+        listener,
     })
 }
 
-/// Whether a filter in Docker's form carries out calls that it doesn't name.
-pub(crate) fn lets_others_through(text: &str) -> Result<bool, Error> {
-    of(&Document::read(text)?)
-        .lets_others_through()
-        .map_err(bad)
+/// What a filter in Docker's form asks for that is administrators' alone.
+pub(crate) fn privileged(text: &str) -> Result<Option<&'static str>, Error> {
+    let read = Document::read(text)?;
+    if !read.listener_path.is_empty() {
+        return Ok(Some("an agent of the node that decides on system calls"));
+    }
+    let open = of(&read).lets_others_through().map_err(bad)?;
+    Ok(open.then_some("a filter that lets through what it doesn't name"))
 }
 
 /// Without the entries, which are for a machine.
@@ -161,6 +182,7 @@ fn of(read: &Document) -> document::Document {
         default_action: read.default_action.clone(),
         default_errno: read.default_errno_ret,
         flags: read.flags.clone(),
+        has_listener: !read.listener_path.is_empty(),
         ..document::Document::default()
     }
 }
@@ -256,9 +278,9 @@ mod tests {
             {"architecture":"SCMP_ARCH_X86_64","subArchitectures":["SCMP_ARCH_X86"]}]}"#;
         let [among, elsewhere] = custom(open).map(Result::unwrap);
         assert!(among.log && among.program.len() < elsewhere.program.len());
-        assert!(lets_others_through(open).unwrap());
+        assert!(privileged(open).unwrap().is_some());
         let closed = r#"{"defaultAction":"SCMP_ACT_ERRNO","flags":[]}"#;
-        assert!(!lets_others_through(closed).unwrap());
+        assert_eq!(privileged(closed).unwrap(), None);
         assert!(!custom(closed)[0].as_ref().unwrap().log);
         let wrong = r#"{"defaultAction":"SCMP_ACT_ERRNO",
             "syscalls":[{"names":["read"],"action":"SCMP_ACT_MOON"}]}"#;

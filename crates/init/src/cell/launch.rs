@@ -16,12 +16,12 @@ use kernel::exec::{self, Prepared};
 use kernel::namespace::{self, Namespaces as Kinds};
 use kernel::rlimit::{self, Limit, Resource};
 use kernel::signal::{self, Signal, SignalSet};
-use kernel::{Context, process, procfs, sched, seccomp};
+use kernel::{Context, process, procfs, sched};
 use rustix::io::Errno;
 
 use super::clones::Inner;
 use super::users::{self, Identity};
-use super::{follow, image, open, passed, sandbox};
+use super::{follow, image, listener, open, passed, sandbox};
 use crate::codec::Packet;
 use crate::failure::InStep;
 use crate::protocol::sandbox::Label;
@@ -43,6 +43,8 @@ pub(super) struct Child<'a> {
     pub(super) streams: [BorrowedFd<'a>; 3],
     /// What the program gets from 3 on.
     pub(super) passed: &'a [OwnedFd],
+    /// Where the listener of its filter goes; close-on-exec, and above what the program uses.
+    pub(super) listener: Option<BorrowedFd<'a>>,
     /// Where a failure is written; close-on-exec. Its number is none that the program uses.
     pub(super) status: OwnedFd,
     /// The cell's own namespaces.
@@ -53,6 +55,13 @@ pub(super) struct Child<'a> {
     pub(super) root: &'a Root,
     /// The root of the cell's user namespace is the node's.
     pub(super) node_user: bool,
+}
+
+impl Child<'_> {
+    /// What it needs itself until the exec closes it.
+    fn own(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.listener.into_iter().chain([self.status.as_fd()])
+    }
 }
 
 /// Becomes the executable, or reports the failed step and ends.
@@ -93,7 +102,7 @@ fn attempt(child: &Child<'_>) -> Result<Infallible, Failure> {
     let directory = Directory::find(&launch, &who, of_image)?;
     become_user(child, &launch, &who, inside.as_ref())?;
     directory.enter()?;
-    finish(&launch)?;
+    finish(child, &launch)?;
     prepared.exec()
 }
 
@@ -119,7 +128,7 @@ fn set_label(label: &Label) -> Result<(), Failure> {
     }
 }
 
-fn invalid(step: Step, detail: &str) -> Failure {
+pub(super) fn invalid(step: Step, detail: &str) -> Failure {
     Failure::new(step, Errno::INVAL.raw_os_error(), detail)
 }
 
@@ -173,15 +182,15 @@ fn set_streams(child: &Child<'_>, launch: &Launch) -> Result<(), Failure> {
     if !launch.opens.is_empty() {
         // An open may hang for as long as a file system does: nothing of the cell-init's, such as
         // other executables' pipes, is held meanwhile.
-        let status = child.status.as_fd();
-        let kept: Vec<_> = passed.iter().map(AsFd::as_fd).chain([status]).collect();
+        let kept: Vec<_> = passed.iter().map(AsFd::as_fd).chain(child.own()).collect();
         process::close_from_but(3, &kept).step(Step::Stdio)?;
     }
     let mut opens = launch.opens.iter();
     opens.try_for_each(|open| open::open(open, &launch.opens))?;
     let behind = passed::place(passed, launch.nonblocking)?;
     // Descriptors that are opened from here on are close-on-exec.
-    process::close_from_but(behind, &[child.status.as_fd()]).step(Step::Stdio)
+    let kept: Vec<_> = child.own().collect();
+    process::close_from_but(behind, &kept).step(Step::Stdio)
 }
 
 /// How its threads get the processor and the disks.
@@ -341,7 +350,7 @@ fn become_user(
     // With `no_new_privs` the filter is the very last thing. Without, the kernel wants
     // CAP_SYS_ADMIN for it, which is about to go.
     if !launch.no_new_privileges {
-        install_filter(launch)?;
+        listener::install_filters(child, launch)?;
     }
     process::set_groups(&who.groups).step(Step::User)?;
     let wanted = launch.sandbox.as_ref();
@@ -453,21 +462,14 @@ pub(super) fn path_of(bytes: &[u8]) -> &Path {
 }
 
 /// The steps that can't be undone: signals, privileges, the filter.
-fn finish(launch: &Launch) -> Result<(), Failure> {
+fn finish(child: &Child<'_>, launch: &Launch) -> Result<(), Failure> {
     signal::set_mask(SignalSet::EMPTY).step(Step::Exec)?;
     if launch.ignore_sigpipe {
         signal::ignore(Signal::PIPE).step(Step::Exec)?;
     }
     if launch.no_new_privileges {
         process::set_no_new_privileges().step(Step::Capabilities)?;
-        install_filter(launch)?;
+        listener::install_filters(child, launch)?;
     }
     launch.sandbox.as_ref().map_or(Ok(()), sandbox::filter)
-}
-
-fn install_filter(launch: &Launch) -> Result<(), Failure> {
-    if launch.seccomp.is_empty() {
-        return Ok(());
-    }
-    seccomp::install(&launch.seccomp, launch.seccomp_log).step(Step::Seccomp)
 }

@@ -25,6 +25,7 @@ mod light;
 pub(crate) mod mounts;
 mod open;
 mod orphans;
+mod listener;
 mod passed;
 mod reap;
 mod requests;

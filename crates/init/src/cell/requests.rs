@@ -292,6 +292,7 @@ impl Cell {
                 packet,
                 streams: parts.streams(),
                 passed: &parts.passed,
+                listener: parts.listener.as_ref().map(AsFd::as_fd),
                 status: child_status,
                 own: self.own,
                 inner,
@@ -434,6 +435,8 @@ struct Parts {
     keep: Vec<OwnedFd>,
     stdin: Option<OwnedFd>,
     passed: Vec<OwnedFd>,
+    /// Where the listener of its filter goes, out of the way of what the program gets.
+    listener: Option<OwnedFd>,
 }
 
 impl Parts {
@@ -444,7 +447,8 @@ impl Parts {
             Stdio::Terminal { .. } => (0, 0),
         };
         let passed = usize::from(head.passed);
-        let expected = 1 + child + keep + usize::from(head.keep_stdin) + passed;
+        let flags = [head.keep_stdin, head.listens].map(usize::from);
+        let expected = 1 + child + keep + passed + flags.iter().sum::<usize>();
         if fds.len() != expected {
             let detail = format!("{} descriptors came, {expected} are expected", fds.len());
             return Err(failed(Step::Protocol, Errno::BADF, &detail));
@@ -456,12 +460,16 @@ impl Parts {
         let child = fds.by_ref().take(child).collect();
         let keep = fds.by_ref().take(keep).collect();
         let stdin = if head.keep_stdin { fds.next() } else { None };
+        let passed = fds.by_ref().take(passed).collect();
+        let aside = |fd: OwnedFd| process::duplicate_above(fd.as_fd(), passed::ABOVE);
+        let listener = fds.next().map(aside).transpose().step(Step::Limit)?;
         Ok(Parts {
             leaf,
             child,
             keep,
             stdin,
-            passed: fds.collect(),
+            passed,
+            listener,
         })
     }
 

@@ -23,7 +23,8 @@ pub enum Principal {
 ///    then the read ends to keep; with [`Stdio::Terminal`]: none, the cell-init opens it,
 /// 3. with `keep_stdin`: stdin's write end, to keep,
 /// 4. as many as `passed` says: what the program gets from 3 on,
-/// 5. that of a [`Record`] that is beside the packet.
+/// 5. with `listens`: the child's end of a socket pair of packets, for its filter's listener,
+/// 6. that of a [`Record`] that is beside the packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Launch {
     /// The executable's run.
@@ -67,12 +68,17 @@ pub struct Launch {
     pub seccomp: Vec<u8>,
     /// Whether the kernel logs refused calls (`SECCOMP_FILTER_FLAG_LOG`).
     pub seccomp_log: bool,
+    /// A filter that comes before that one, whose listener goes through the descriptor of
+    /// `listens`.
+    pub listener: Option<Listening>,
     /// The kind of its standard streams.
     pub stdio: Stdio,
     /// The write end of standard input comes along, to be kept until `CloseStdin`.
     pub keep_stdin: bool,
     /// How many descriptors the program gets from 3 on, at most [`MAX_PASSED`].
     pub passed: u16,
+    /// A descriptor for `listener` comes along.
+    pub listens: bool,
     /// The executed process is only the first one: its exit with 0 is not the end of the workload.
     pub forks: bool,
     /// The signal of a stop, for a shutdown without a daemon.
@@ -137,9 +143,11 @@ impl Launch {
             no_new_privileges: true,
             seccomp: Vec::new(),
             seccomp_log: false,
+            listener: None,
             stdio: Stdio::Pipes,
             keep_stdin: false,
             passed: 0,
+            listens: false,
             forks: false,
             stop_signal: 15,
             grace_ms: 0,
@@ -161,6 +169,29 @@ impl Launch {
             sandbox: None,
         }
     }
+}
+
+/// A filter of calls that an agent decides on.
+///
+/// The child installs it and sends its listener, as the one descriptor of a packet. It goes on when
+/// a packet comes whose first byte is [`Listening::GO_ON`]; any other, and the end of the
+/// connection, is the failure of [`super::Step::Listener`], with the rest as its detail.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Listening {
+    /// `struct sock_filter[]` as bytes.
+    pub program: Vec<u8>,
+    /// A thread that waits for the agent can be killed, and nothing else
+    /// (`SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV`).
+    pub killable: bool,
+}
+
+impl Listening {
+    /// The listener is with who asked for it.
+    pub const GO_ON: u8 = b'g';
+    /// It isn't; why follows.
+    pub const REFUSED: u8 = b'r';
+    /// The longest packet, in bytes.
+    pub const MAX_WORD: usize = 512;
 }
 
 /// A standard stream that the child opens.

@@ -27,12 +27,12 @@ pub mod sandbox;
 mod workload;
 
 pub use bound::{FIRST_PART, longer_by};
-pub use launch::{Keyring, Launch, Open, OpenHow, Principal};
+pub use launch::{Keyring, Launch, Listening, Open, OpenHow, Principal};
 pub use record::Record;
 pub use workload::{ExitHow, ExitRecord, Orphan, Stdio, WorkloadState};
 
 /// The version of both conversations. Changes with every change of a packet's meaning.
-pub const VERSION: u16 = 14;
+pub const VERSION: u16 = 15;
 /// The largest packet, in bytes.
 pub const MAX_PACKET: usize = 160 * 1024;
 /// The largest request that comes sealed ([`CellRequest::Sealed`]), in bytes: what `execve` takes
@@ -375,6 +375,8 @@ pub enum Step {
     SandboxMemory = 31,
     /// Setting the label of a security module, outside of a sandbox.
     Label = 32,
+    /// Handing over the listener of a filter.
+    Listener = 33,
 }
 
 /// Namespaces, as a set.

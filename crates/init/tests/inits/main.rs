@@ -27,6 +27,7 @@ mod hostile;
 mod images;
 mod kept;
 mod light;
+mod listeners;
 mod machine;
 mod nesting;
 mod records;
@@ -56,6 +57,7 @@ fn stories() -> Vec<Story> {
         hostile::STORIES,
         faults::STORIES,
         light::STORIES,
+        listeners::STORIES,
         adopted::STORIES,
         kept::STORIES,
         boots::STORIES,

@@ -72,6 +72,43 @@ pub struct Compiled {
     pub options: InstallOptions,
 }
 
+/// A compiled document in two ([`Document::compile_apart`]).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Apart {
+    /// What a listener decides on, and nothing else. First; `None` where there is no such call.
+    pub notifying: Option<Compiled>,
+    /// All that the document says, but that calls of a listener are carried out.
+    pub rest: Compiled,
+}
+
+/// The rules of each architecture.
+struct Whole(Vec<(Arch, Profile)>);
+
+impl Whole {
+    /// Whether there is a call that a listener decides on.
+    fn notifies(&self) -> bool {
+        let mut rules = self.0.iter().flat_map(|(_, profile)| &profile.rules);
+        rules.any(|rule| rule.action == Action::Notify)
+    }
+
+    /// The same calls with other actions.
+    fn with(&self, change: impl Fn(Action) -> Action) -> Whole {
+        let profile = |profile: &Profile| Profile {
+            default: change(profile.default),
+            rules: profile
+                .rules
+                .iter()
+                .map(|rule| Rule {
+                    action: change(rule.action),
+                    ..rule.clone()
+                })
+                .collect(),
+        };
+        let profiles = self.0.iter();
+        Whole(profiles.map(|(arch, it)| (*arch, profile(it))).collect())
+    }
+}
+
 /// The actions, by the specification's words.
 pub const ACTIONS: [&str; 9] = [
     "SCMP_ACT_ALLOW",
@@ -136,12 +173,50 @@ const FOREIGN: [&str; 18] = [
 
 impl Document {
     /// The program for all its architectures. `before` gives rules that come before the document's
-    /// own, for each of them.
+    /// own, for each of them. The process that installs it calls `write` to give its listener
+    /// away.
     ///
     /// # Errors
     /// The first word that isn't known, or has no meaning where it stands; a program that is too
     /// long for the kernel.
     pub fn compile(&self, before: impl Fn(Arch) -> Vec<Rule>) -> Result<Compiled> {
+        let whole = self.whole(before, &["write"])?;
+        self.program(&whole, whole.notifies())
+    }
+
+    /// The same as two programs, to be installed one after the other. With the first the process
+    /// hands its listener over, and is bound by nothing else of the profile meanwhile. It calls
+    /// `sendmsg` and `recvmsg` for that, and `write` where it fails. Of two filters the kernel takes the stricter word,
+    /// so both together are the one of [`Self::compile`] (seccomp(2)).
+    ///
+    /// # Errors
+    /// As [`Self::compile`].
+    pub fn compile_apart(&self, before: impl Fn(Arch) -> Vec<Rule>) -> Result<Apart> {
+        let whole = self.whole(before, &["sendmsg", "recvmsg", "write"])?;
+        if !whole.notifies() {
+            let rest = self.program(&whole, false)?;
+            return Ok(Apart {
+                notifying: None,
+                rest,
+            });
+        }
+        let only = |action| match action {
+            Action::Notify => Action::Notify,
+            _ => Action::Allow,
+        };
+        let but = |action| match action {
+            Action::Notify => Action::Allow,
+            other => other,
+        };
+        Ok(Apart {
+            notifying: Some(self.program(&whole.with(only), true)?),
+            rest: self.program(&whole.with(but), false)?,
+        })
+    }
+
+    /// The rules of each architecture. Calls in `spared` may be no listener's: the process itself
+    /// needs them to hand it over.
+    fn whole(&self, before: impl Fn(Arch) -> Vec<Rule>, spared: &[&str]) -> Result<Whole> {
         let default = action(&self.default_action, self.default_errno)?;
         if default == Action::Notify {
             return refuse("defaultAction: SCMP_ACT_NOTIFY cannot be used as default action");
@@ -149,25 +224,29 @@ impl Document {
         let mut profiles = Vec::new();
         for arch in architectures(&self.architectures)? {
             let mut rules = before(arch);
-            self.rules_of(arch, default, &mut rules)?;
+            self.rules_of(arch, default, spared, &mut rules)?;
             profiles.push((arch, Profile { default, rules }));
         }
-        let all = profiles.iter().flat_map(|(_, profile)| &profile.rules);
-        let notifies = all.into_iter().any(|rule| rule.action == Action::Notify);
-        if notifies && !self.has_listener {
-            return refuse("listenerPath: SCMP_ACT_NOTIFY needs one");
+        let whole = Whole(profiles);
+        match whole.notifies() && !self.has_listener {
+            true => refuse("listenerPath: SCMP_ACT_NOTIFY needs one"),
+            false => Ok(whole),
         }
+    }
+
+    fn program(&self, Whole(profiles): &Whole, listener: bool) -> Result<Compiled> {
         // A profile says nothing of calls that are newer than itself; programs fall back on ENOSYS.
         let enosys = Action::Errno(libc::ENOSYS as u16);
-        let unknown = matches!(
-            default,
-            Action::Errno(_) | Action::Kill | Action::KillThread
-        );
-        let unknown = (unknown && default != enosys).then_some(enosys);
-        match compile_all(&profiles, unknown) {
+        let refuses = |action: Action| {
+            let unknown = matches!(action, Action::Errno(_) | Action::Kill | Action::KillThread);
+            unknown && action != enosys
+        };
+        let default = profiles.first().map(|(_, profile)| profile.default);
+        let unknown = default.is_some_and(refuses).then_some(enosys);
+        match compile_all(profiles, unknown) {
             Ok(filter) => Ok(Compiled {
                 program: filter.to_bytes(),
-                options: self.options(notifies)?,
+                options: self.options(listener)?,
             }),
             Err(error) => refuse(error.to_string()),
         }
@@ -185,15 +264,24 @@ impl Document {
         ))
     }
 
-    fn rules_of(&self, arch: Arch, default: Action, out: &mut Vec<Rule>) -> Result<()> {
+    fn rules_of(
+        &self,
+        arch: Arch,
+        default: Action,
+        spared: &[&str],
+        out: &mut Vec<Rule>,
+    ) -> Result<()> {
         for entry in &self.entries {
             let action = action(&entry.action, entry.errno)?;
             if action == default {
                 continue;
             }
-            // The process itself needs it to hand the listener over.
-            if action == Action::Notify && entry.names.iter().any(|name| name == "write") {
-                return refuse("SCMP_ACT_NOTIFY cannot be used for the write syscall");
+            let mut names = entry.names.iter();
+            if action == Action::Notify
+                && let Some(name) = names.find(|name| spared.contains(&name.as_str()))
+            {
+                let text = format!("SCMP_ACT_NOTIFY cannot be used for the {name} syscall");
+                return refuse(text);
             }
             rules(arch, entry, action, out)?;
         }
@@ -369,6 +457,8 @@ fn multiplexed(name: &str, action: Action) -> Option<Rule> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::compile::Instruction;
+    use super::super::tests::run_program;
     use super::*;
 
     fn compile(document: &Document) -> Result<Compiled> {
@@ -405,6 +495,99 @@ mod tests {
         let other = compile(&document("SCMP_ACT_ALLOW")).unwrap();
         assert!(same.program.len() < other.program.len());
         assert!(!document("SCMP_ACT_ALLOW").lets_others_through().unwrap());
+    }
+
+    /// How strict an action is (seccomp(2)): of two filters the kernel takes the lower.
+    fn strictness(action: u32) -> u32 {
+        let order = [
+            libc::SECCOMP_RET_KILL_PROCESS,
+            libc::SECCOMP_RET_KILL_THREAD,
+            libc::SECCOMP_RET_TRAP,
+            libc::SECCOMP_RET_ERRNO,
+            libc::SECCOMP_RET_USER_NOTIF,
+            libc::SECCOMP_RET_TRACE,
+            libc::SECCOMP_RET_LOG,
+            libc::SECCOMP_RET_ALLOW,
+        ];
+        let action = action & libc::SECCOMP_RET_ACTION_FULL;
+        let place = order.iter().position(|one| *one == action).unwrap();
+        u32::try_from(place).unwrap()
+    }
+
+    #[test]
+    fn two_programs_say_together_what_one_says() {
+        let entry = |names: &[&str], action: &str, first: Option<u64>| Entry {
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
+            action: action.to_owned(),
+            arguments: first
+                .map(|value| Argument {
+                    value,
+                    operator: "SCMP_CMP_EQ".to_owned(),
+                    ..Argument::default()
+                })
+                .into_iter()
+                .collect(),
+            ..Entry::default()
+        };
+        for default in ["SCMP_ACT_ERRNO", "SCMP_ACT_ALLOW", "SCMP_ACT_LOG"] {
+            let document = Document {
+                default_action: default.to_owned(),
+                has_listener: true,
+                entries: vec![
+                    entry(&["mkdir", "mount"], "SCMP_ACT_NOTIFY", None),
+                    entry(&["kill"], "SCMP_ACT_NOTIFY", Some(7)),
+                    entry(&["kill"], "SCMP_ACT_KILL_PROCESS", Some(8)),
+                    entry(&["read", "exit"], "SCMP_ACT_ALLOW", None),
+                    entry(&["sendmsg"], "SCMP_ACT_TRAP", None),
+                ],
+                ..Document::default()
+            };
+            let first = |_: Arch| vec![Rule::new(Action::Kill, ["mount"])];
+            let whole = document.compile(first).unwrap();
+            let apart = document.compile_apart(first).unwrap();
+            let notifying = apart.notifying.unwrap();
+            assert!(notifying.options.listener && !apart.rest.options.listener);
+            let said = |program: &[u8], name: &str, argument| {
+                let program = Instruction::read_all(program).unwrap();
+                let number = Arch::NATIVE.number(name).unwrap();
+                let audit = Arch::NATIVE.audit();
+                run_program(&program, audit, number, [argument, 0, 0, 0, 0, 0]).0
+            };
+            let calls = ["mkdir", "mount", "kill", "read", "sendmsg", "open", "exit"];
+            for (name, argument) in calls.iter().flat_map(|name| [(name, 7), (name, 8)]) {
+                let [one, two] =
+                    [&notifying, &apart.rest].map(|it| said(&it.program, name, argument));
+                let together = [one, two].into_iter().min_by_key(|it| strictness(*it));
+                let expected = said(&whole.program, name, argument);
+                assert_eq!(together, Some(expected), "{default} {name} {argument}");
+            }
+            // Until the listener is handed over, nothing but its calls is withheld.
+            let allow = Action::Allow.value();
+            assert_eq!(said(&notifying.program, "sendmsg", 0), allow);
+            assert_eq!(said(&notifying.program, "open", 0), allow);
+        }
+    }
+
+    #[test]
+    fn calls_that_hand_a_listener_over_are_no_listeners() {
+        let document = |name: &str| Document {
+            default_action: "SCMP_ACT_ALLOW".into(),
+            has_listener: true,
+            entries: vec![Entry {
+                names: vec![name.to_owned()],
+                action: "SCMP_ACT_NOTIFY".into(),
+                ..Entry::default()
+            }],
+            ..Document::default()
+        };
+        let apart = |name| document(name).compile_apart(|_| Vec::new());
+        assert!(compile(&document("write")).is_err() && apart("write").is_err());
+        assert!(compile(&document("sendmsg")).is_ok() && apart("sendmsg").is_err());
+        let unheard = Document {
+            has_listener: false,
+            ..document("mkdir")
+        };
+        assert!(unheard.compile_apart(|_| Vec::new()).is_err());
     }
 
     #[test]

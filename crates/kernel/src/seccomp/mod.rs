@@ -20,6 +20,7 @@ mod compile;
 mod container;
 pub mod document;
 pub mod groups;
+pub mod listener;
 mod many;
 mod set_id;
 mod x32;

@@ -10,6 +10,15 @@ use crate::caps::{Capability, CapabilitySet};
 
 /// What the kernel would answer, and after how many instructions.
 pub(super) fn run(filter: &Filter, arch: u32, number: u32, arguments: [u64; 6]) -> (u32, usize) {
+    run_program(filter.instructions(), arch, number, arguments)
+}
+
+pub(super) fn run_program(
+    program: &[Instruction],
+    arch: u32,
+    number: u32,
+    arguments: [u64; 6],
+) -> (u32, usize) {
     let mut data = Vec::new();
     data.extend(number.to_le_bytes());
     data.extend(arch.to_le_bytes());
@@ -17,7 +26,7 @@ pub(super) fn run(filter: &Filter, arch: u32, number: u32, arguments: [u64; 6]) 
     data.extend(arguments.iter().flat_map(|a| a.to_le_bytes()));
     let (mut at, mut accumulator, mut steps) = (0usize, 0u32, 0);
     loop {
-        let i = filter.instructions()[at];
+        let i = program[at];
         (at, steps) = (at + 1, steps + 1);
         let holds = match i.code {
             0x20 => {
@@ -458,4 +467,54 @@ proptest! {
         let (got, _) = run(&filter, Arch::X86_64.audit(), 1999, [0; 6]);
         prop_assert_eq!(got, default.value());
     }
+}
+
+/// The thread's own: an agent beside it decides on a call that waits, and the rest of the profile
+/// counts once the listener is in other hands.
+#[test]
+fn a_listener_decides_on_calls_of_another_thread() {
+    use document::{Document, Entry};
+    let entry = |name: &str, action: &str, errno| Entry {
+        names: vec![name.to_owned()],
+        action: action.to_owned(),
+        errno,
+        ..Entry::default()
+    };
+    let document = Document {
+        default_action: "SCMP_ACT_ALLOW".into(),
+        has_listener: true,
+        entries: vec![
+            entry("mkdirat", "SCMP_ACT_NOTIFY", None),
+            entry("mkdir", "SCMP_ACT_NOTIFY", None),
+            entry("socketpair", "SCMP_ACT_ERRNO", Some(71)),
+        ],
+        ..Document::default()
+    };
+    let apart = document.compile_apart(|_| Vec::new()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let made = dir.path().join("made");
+    let folder = made.clone();
+    let (give, given) = std::sync::mpsc::channel();
+    let pair = || crate::seqpacket::pair(crate::seqpacket::Mode::Blocking);
+    let filtered = std::thread::spawn(move || {
+        crate::process::set_no_new_privileges().unwrap();
+        let first = apart.notifying.unwrap();
+        let listener = install_with(&first.program, first.options).unwrap();
+        pair().expect("what the rest refuses goes on until it is there");
+        install_with(&apart.rest.program, apart.rest.options).unwrap();
+        assert!(pair().unwrap_err().is(71));
+        give.send(listener.unwrap()).unwrap();
+        [(); 2].map(|()| std::fs::create_dir(&folder).map_err(|e| e.raw_os_error()))
+    });
+    let agent = given.recv().unwrap();
+    for word in [listener::Word::Fail(libc::EXDEV), listener::Word::GoOn] {
+        let call = listener::receive(&agent).unwrap();
+        let name = Arch::NATIVE.name(u32::try_from(call.number).unwrap());
+        assert!(name.is_some_and(|name| name.starts_with("mkdir")));
+        assert!(call.pid > 0 && !made.exists());
+        listener::answer(&agent, call.id, word).unwrap();
+    }
+    let outcome = filtered.join().unwrap();
+    assert_eq!(outcome, [Err(Some(libc::EXDEV)), Ok(())]);
+    assert!(made.exists());
 }

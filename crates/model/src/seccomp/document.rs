@@ -11,6 +11,9 @@ use crate::error::{Error, Result};
 /// The most that a profile may take in its record, in bytes: twice Docker's own.
 pub const MAX_DOCUMENT_WEIGHT: usize = 24 * 1024;
 
+/// The longest path of a socket, in bytes (unix(7)).
+const MAX_SOCKET_PATH: usize = 107;
+
 /// A profile as its file has it.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -26,7 +29,10 @@ pub struct Document {
     /// Flags of seccomp(2).
     #[serde(deserialize_with = "or_default")]
     pub flags: Option<Vec<String>>,
-    listener_path: String,
+    /// The socket of the agent that decides on `SCMP_ACT_NOTIFY`, a path of the node; empty: none.
+    pub listener_path: String,
+    /// What the agent is told beside the listener.
+    pub listener_metadata: String,
     #[serde(deserialize_with = "or_default")]
     syscalls: Vec<Entry>,
 }
@@ -137,12 +143,7 @@ impl Document {
             let problem = "has both architectures and archMap; it may have one of them";
             return Err(Error::invalid("", problem));
         }
-        let notify = "SCMP_ACT_NOTIFY";
-        let notifies = self.syscalls.iter().any(|entry| entry.action == notify);
-        if !self.listener_path.is_empty() || notifies || self.default_action == notify {
-            let problem = "asks a listener (SCMP_ACT_NOTIFY, listenerPath), and a cell has none";
-            return Err(Error::invalid("", problem).hint("say SCMP_ACT_ERRNO or SCMP_ACT_ALLOW"));
-        }
+        self.check_listener()?;
         let with_both = |entry: &&Entry| !entry.name.is_empty() && !entry.names.is_empty();
         if let Some(entry) = self.syscalls.iter().find(with_both) {
             let problem = format!("has an entry with both name ({}) and names", entry.name);
@@ -154,6 +155,25 @@ impl Document {
             }
         }
         Ok(())
+    }
+
+    fn check_listener(&self) -> Result<()> {
+        let notify = "SCMP_ACT_NOTIFY";
+        let path = &self.listener_path;
+        let problem = if self.default_action == notify {
+            "has SCMP_ACT_NOTIFY as its defaultAction: an agent decides on calls by name"
+        } else if path.is_empty() {
+            match self.syscalls.iter().any(|entry| entry.action == notify) {
+                true => "has SCMP_ACT_NOTIFY, and no listenerPath that says who decides",
+                false => return Ok(()),
+            }
+        } else if !path.starts_with('/') || path.contains('\0') || path.len() > MAX_SOCKET_PATH {
+            "has a listenerPath that is no absolute path of at most 107 bytes"
+        } else {
+            return Ok(());
+        };
+        let hint = "have listenerPath name the socket of an agent of the node";
+        Err(Error::invalid("", problem).hint(hint))
     }
 
     /// Of which architectures calls are looked at.
@@ -287,9 +307,13 @@ mod tests {
             ("{}".to_owned(), "no defaultAction"),
             (
                 r#"{"defaultAction":"SCMP_ACT_NOTIFY"}"#.to_owned(),
-                "listener",
+                "defaultAction",
             ),
-            (format!(r#"{{{action},"listenerPath":"/x"}}"#), "listener"),
+            (
+                format!(r#"{{{action},"syscalls":[{{"names":["a"],"action":"SCMP_ACT_NOTIFY"}}]}}"#),
+                "no listenerPath",
+            ),
+            (format!(r#"{{{action},"listenerPath":"x"}}"#), "absolute"),
             (
                 format!(r#"{{{action},"syscalls":[{{"names":["a"],"name":"b"}}]}}"#),
                 "both name",

@@ -8,12 +8,12 @@ use init::protocol::{Launch, Pids, Principal as WirePrincipal, Stdio};
 use model::error::{Error, Reason};
 use model::executable::{Effective, Principal};
 use model::launch::Personality;
-use model::name::Uid;
+use model::status::Meta;
 
 use super::streams;
 use crate::direct::Ends;
 use crate::extras::Extras;
-use crate::lsm;
+use crate::{listener, lsm};
 use crate::ports::LogSource;
 use crate::record::{self, Written};
 use crate::seccomp::Compiled;
@@ -40,7 +40,7 @@ struct Streams {
 
 /// Makes the streams and the message.
 pub(crate) fn prepare(
-    uid: Uid,
+    meta: &Meta,
     effective: &Effective,
     pids: Pids,
     Written { record, file }: Written,
@@ -54,16 +54,13 @@ pub(crate) fn prepare(
     let led = streams::lead(&effective.streams, &extras, &mut streams.fds)?;
     let names = extras.descriptors.iter().map(|it| it.name.clone());
     let names: Vec<String> = names.collect();
+    let (listener, listens) = listener::expect(seccomp.listener, meta)?.unzip();
     let scheduling = &effective.scheduling;
     let launch = Launch {
-        uid: record::wire(uid),
+        uid: record::wire(meta.uid),
         pids,
         argv: bytes(&effective.argv),
-        env: effective
-            .env
-            .iter()
-            .map(|(k, v)| format!("{k}={v}").into_bytes())
-            .collect(),
+        env: variables(effective),
         cwd: effective.cwd.clone().into_bytes(),
         user: Some(principal(&effective.user)),
         group: effective.group.as_ref().map(principal),
@@ -79,9 +76,11 @@ pub(crate) fn prepare(
         no_new_privileges: effective.no_new_privileges,
         seccomp: seccomp.program,
         seccomp_log: seccomp.log,
+        listener,
         stdio: streams.stdio,
         keep_stdin: effective.stdin && streams.stdio == Stdio::Pipes,
         passed: u16::try_from(names.len()).unwrap_or(u16::MAX),
+        listens: listens.is_some(),
         forks: effective.ending.main_process.forks(),
         stop_signal: effective.stop_signal.number(),
         grace_ms: u32::try_from(effective.stop_grace.as_millis()).unwrap_or(u32::MAX),
@@ -103,7 +102,7 @@ pub(crate) fn prepare(
         sandbox: extras.sandbox,
     };
     let passed = extras.descriptors.into_iter().map(|it| it.fd);
-    streams.fds.extend(passed.chain(file));
+    streams.fds.extend(passed.chain(listens).chain(file));
     let Streams {
         fds, source, input, ..
     } = streams;
@@ -119,6 +118,11 @@ pub(crate) fn prepare(
 fn bytes(texts: &[String]) -> Vec<Vec<u8>> {
     let texts = texts.iter();
     texts.map(|text| text.clone().into_bytes()).collect()
+}
+
+fn variables(effective: &Effective) -> Vec<Vec<u8>> {
+    let pairs = effective.env.iter();
+    pairs.map(|(k, v)| format!("{k}={v}").into_bytes()).collect()
 }
 
 fn principal(who: &Principal) -> WirePrincipal {

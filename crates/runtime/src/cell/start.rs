@@ -272,7 +272,7 @@ fn prepare(
         .and_then(|()| limits::set(&leaf, &wanted))
         .and_then(|()| restrict_devices(&leaf, devices))
         .and_then(|()| restrict_networks(&leaf, networks))
-        .and_then(|()| launch::prepare(uid, &effective, pids, written, seccomp, extras));
+        .and_then(|()| launch::prepare(&record.meta, &effective, pids, written, seccomp, extras));
     let prepared = prepared.and_then(|mut prepared| {
         let direct = std::mem::take(&mut prepared.direct);
         let offered = &cell.shared.offered;
@@ -449,6 +449,12 @@ fn not_executed(failed: &Failure) -> Error {
         Step::Label => lsm::refused(failed),
         Step::Capabilities => unsupported(failed, "capabilities", "name fewer capabilities"),
         Step::Seccomp => unsupported(failed, "seccomp", "the kernel refused the filter"),
+        Step::Listener => error(
+            Reason::WrongState,
+            format!("the agent of its filter didn't take its listener: {detail}"),
+            "seccomp.custom",
+            "have the agent listen at listenerPath, then try again",
+        ),
         _ => failure("the program was not started", failed),
     }
 }

@@ -7,7 +7,7 @@ use super::field::{Bytes, Field, List, Maybe, Outcome, Plain, Reader, Text, Writ
 use super::{CodecError, Packet};
 use crate::protocol::{
     CellEvent, CellLaunch, CellRequest, ExitHow, ExitRecord, Failure, IdMap, ImageRoot, Keyring,
-    Launch, MAX_CELLS, MAX_DESCRIPTOR_NAME, MAX_JOINS, MAX_LAYERS, MAX_OWNER, MAX_PASSED,
+    Launch, Listening, MAX_CELLS, MAX_DESCRIPTOR_NAME, MAX_JOINS, MAX_LAYERS, MAX_OWNER, MAX_PASSED,
     MAX_PATHS, MAX_PID_ENV, MAX_RECORD, MAX_SEALED, MAX_STRING, MAX_SYSCTLS, MountTarget,
     Namespaces, NodeEvent, NodeRequest, Open, OpenHow, Orphan, Pids, PowerMode, Principal, Record,
     Role, Root, Stdio, Step, Sysctl, Uid, Volume, Welcome, WorkloadState,
@@ -243,6 +243,7 @@ layout!(Launch {
     stdio: Plain,
     keep_stdin: Plain,
     passed: Plain,
+    listens: Plain,
     forks: Plain,
     stop_signal: Plain,
     grace_ms: Plain,
@@ -265,6 +266,7 @@ layout!(Launch {
     no_new_privileges: Plain,
     seccomp: Bytes(FILTER),
     seccomp_log: Plain,
+    listener: Maybe(Plain),
     program: Maybe(Bytes(PATH)),
     cwd_optional: Plain,
     opens: List(3, Plain),
@@ -280,6 +282,11 @@ layout!(Launch {
     linux32: Plain,
     label: Maybe(Plain),
     sandbox: Maybe(Plain),
+});
+
+layout!(Listening {
+    program: Bytes(FILTER),
+    killable: Plain,
 });
 
 layout!(Open {
@@ -305,6 +312,8 @@ pub struct StartHead {
     /// As in [`Launch`].
     pub passed: u16,
     /// As in [`Launch`].
+    pub listens: bool,
+    /// As in [`Launch`].
     pub forks: bool,
     /// As in [`Launch`].
     pub stop_signal: u8,
@@ -328,6 +337,7 @@ layout!(StartHead {
     stdio: Plain,
     keep_stdin: Plain,
     passed: Plain,
+    listens: Plain,
     forks: Plain,
     stop_signal: Plain,
     grace_ms: Plain,
@@ -436,7 +446,7 @@ choice!(Step {
     18 Capabilities, 19 Seccomp, 20 Exec, 21 Namespace, 22 Root,
     23 Sysctl, 24 Scheduling, 25 Open,
     26 Sandbox, 27 SandboxNetwork, 28 SandboxUsers, 29 SandboxFilter, 30 SandboxLabel,
-    31 SandboxMemory, 32 Label,
+    31 SandboxMemory, 32 Label, 33 Listener,
 });
 
 impl Field<Namespaces> for Plain {
