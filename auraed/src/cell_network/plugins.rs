@@ -7,11 +7,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::net::cni::{Added, Apart, Attachment, Cni, Namespace, Settings};
+use ::net::cni::{Added, Attachment, Cni, Namespace, Settings};
 use kernel::cgroup::Cgroup;
 use model::error::{Error, Reason};
 use model::name::{Tenant, Uid};
 use model::network::{CniNetwork, FIRST_INTERFACE, Mode, Network, PublishedPort};
+use programs::Apart;
 use runtime::ports::Attach;
 use serde_json::Map;
 use tokio::sync::OnceCell;
@@ -25,8 +26,6 @@ use super::words::{self, CNI, plugins_refused};
 const TENANT: &str = "K8S_POD_NAMESPACE";
 /// The group of what plugins run in, in the node's own beside the daemon's.
 const GROUP: &str = "_plugins";
-/// How long what an earlier daemon's plugins have left may take to go.
-const GOING: Duration = Duration::from_secs(30);
 
 /// The first of the times after which what could not be removed is tried again; then it doubles.
 const AGAIN: Duration = Duration::from_secs(10);
@@ -265,15 +264,7 @@ fn group() -> kernel::Result<Option<Cgroup>> {
             return Ok(None);
         }
     };
-    let group = base.ensure(GROUP)?;
-    group.kill_and_wait(GOING)?;
-    for (name, _) in group.groups() {
-        group.remove(&name, GOING)?;
-    }
-    let mut wanted = group.controllers()?;
-    wanted.retain(|name| ["memory", "pids"].contains(&name.as_str()));
-    group.enable(&wanted)?;
-    Ok(Some(group))
+    programs::group(&base, GROUP).map(Some)
 }
 
 #[cfg(test)]

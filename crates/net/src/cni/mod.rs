@@ -17,7 +17,6 @@ mod added;
 mod cache;
 mod config;
 mod error;
-mod leaf;
 mod plugin;
 mod result;
 
@@ -33,8 +32,8 @@ pub use added::{Added, Kept};
 use cache::{Cache, Entry};
 pub use config::{Network, Rejected};
 pub use error::{Error, Result};
-pub use leaf::Apart;
 use plugin::{Call, Runner};
+use programs::Apart;
 pub use result::{Address, Interface, Outcome};
 
 /// Where things are, and how long they may take.

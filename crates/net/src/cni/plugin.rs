@@ -1,33 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One run of one plugin: its environment, its configuration on standard input, its result on
-//! standard output. Bounded in time and in words; its children end with it.
+//! standard output. How a program is run and bounded is crate `programs`'.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use programs::{Apart, Program, Said};
 use serde_json::{Map, Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::process::{Child, Command};
 
 use super::cache::Entry;
 use super::config::{Network, type_of};
 use super::error::{Error, Result};
-use super::leaf::Apart;
 use super::{Namespace, Settings};
 
-/// A result has no reason to be larger, in bytes.
-const MAX_WORDS: u64 = 1 << 20;
 /// What is kept of standard error for a message, in bytes.
 const KEPT: usize = 512;
-
-/// For how long its output is read on when a plugin has ended.
-const GRACE: Duration = Duration::from_secs(1);
-
-/// What plugins that run programs find them by.
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// A call of a plugin, whole.
 pub(super) struct Call {
@@ -138,13 +126,6 @@ pub(super) struct Runner {
     apart: Option<Apart>,
 }
 
-/// What a plugin wrote, and whether it ended well.
-struct Said {
-    out: Vec<u8>,
-    err: Vec<u8>,
-    well: bool,
-}
-
 impl Runner {
     pub(super) fn of(settings: Settings) -> Self {
         Self {
@@ -191,43 +172,31 @@ impl Runner {
     /// Runs a plugin to its end; null where the command has no result.
     pub(super) async fn run(&self, call: &Call) -> Result<Value> {
         let path = self.find(&call.plugin)?;
-        let leaf = self.apart.as_ref().map(Apart::leaf).transpose()?.flatten();
-        let mut command = match &self.apart {
-            Some(apart) => Command::from(apart.command(leaf.as_ref(), &path)),
-            None => Command::new(&path),
+        let mut environment = vec![
+            ("CNI_COMMAND", OsString::from(call.command)),
+            ("CNI_PATH", self.folder_list()),
+        ];
+        environment.extend(call.environment.iter().cloned());
+        let program = Program {
+            words: Vec::new(),
+            environment: environment
+                .into_iter()
+                .map(|(key, value)| (OsString::from(key), value))
+                .collect(),
+            input: call.input.to_string().into_bytes(),
+            timeout: self.timeout,
+            path,
         };
-        command
-            .env_clear()
-            .env("PATH", PATH)
-            .env("CNI_COMMAND", call.command)
-            .env("CNI_PATH", self.folder_list())
-            .envs(call.environment.iter().map(|(key, value)| (key, value)))
-            .current_dir("/")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            // Of its own, so that its children can be killed with it.
-            .process_group(0)
-            .kill_on_drop(true);
-        let mut child = command.spawn().map_err(Error::io(&path, "running"))?;
-        let mut group = Group(child.id());
-        let said = tokio::time::timeout(self.timeout, converse(&mut child, &call.input)).await;
-        // Once the plugin is waited for, its number may be another's.
-        if said.is_ok() {
-            group.0 = None;
-        }
-        drop(group);
-        // Nothing of it lives on when the next plugin runs, not even what has made itself a daemon.
-        if let Some(leaf) = leaf {
-            leaf.end().await?;
-        }
-        match said {
-            Err(_) => Err(Error::Timeout {
+        match program.run(self.apart.as_ref()).await {
+            Ok(said) => read(call, &said),
+            Err(programs::Error::Timeout { seconds }) => Err(Error::Timeout {
                 plugin: call.plugin.clone(),
                 command: call.command,
-                seconds: self.timeout.as_secs(),
+                seconds,
             }),
-            Ok(said) => read(call, &said.map_err(Error::io(&path, "speaking with it"))?),
+            Err(programs::Error::Io { path, what, source }) => {
+                Err(Error::Io { path, what, source })
+            }
         }
     }
 
@@ -243,66 +212,6 @@ impl Runner {
     }
 }
 
-/// The process group of a plugin that isn't waited for yet, killed where no caller will.
-struct Group(Option<u32>);
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        let pid = self
-            .0
-            .and_then(|pid| i32::try_from(pid).ok())
-            .and_then(Pid::from_raw);
-        if let Some(pid) = pid {
-            // No process may be left in it, which is as good.
-            let _ = kill_process_group(pid, Signal::KILL);
-        }
-    }
-}
-
-async fn converse(child: &mut Child, input: &Value) -> std::io::Result<Said> {
-    let input = input.to_string();
-    let (mut stdin, stdout, stderr) =
-        (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let tell = async {
-        if let Some(mut stdin) = stdin.take() {
-            // A plugin that doesn't read ends with a result all the same.
-            let _ = stdin.write_all(input.as_bytes()).await;
-        }
-    };
-    let (mut out, mut err) = (Vec::new(), Vec::new());
-    let hear = async {
-        match stdout {
-            Some(stdout) => stdout.take(MAX_WORDS).read_to_end(&mut out).await,
-            None => Ok(0),
-        }
-    };
-    let overhear = async {
-        match stderr {
-            Some(stderr) => stderr.take(MAX_WORDS).read_to_end(&mut err).await,
-            None => Ok(0),
-        }
-    };
-    {
-        let speech = async { tokio::join!(tell, hear, overhear) };
-        let mut speech = std::pin::pin!(speech);
-        let spoken = tokio::select! {
-            biased;
-            spoken = &mut speech => Some(spoken),
-            status = child.wait() => {
-                status?;
-                // What it has left behind may hold its output open.
-                tokio::time::timeout(GRACE, &mut speech).await.ok()
-            }
-        };
-        if let Some(((), heard, overheard)) = spoken {
-            heard.and(overheard)?;
-        }
-    }
-    // The same answer again where it was waited for.
-    let well = child.wait().await?.success();
-    Ok(Said { out, err, well })
-}
-
 fn read(call: &Call, said: &Said) -> Result<Value> {
     let unreadable = |reason: String| {
         let from = said.err.len().saturating_sub(KEPT);
@@ -315,7 +224,7 @@ fn read(call: &Call, said: &Said) -> Result<Value> {
         }
     };
     let parsed = serde_json::from_slice::<Value>(&said.out);
-    if said.well {
+    if said.is_well {
         // Only two commands have a result.
         return match parsed {
             Ok(value) => Ok(value),

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A cgroup of its own for each run of a plugin: what the run leaves is killed with it, and by the
-//! next daemon where this one died. Started by a program of the caller's that enters the group; not
-//! the group's parent, which the caller makes and empties at its start.
+//! A cgroup of its own for each run: what the run leaves is killed with it, and by the next daemon
+//! where this one died. Started by a program of the caller's that enters the group.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -12,22 +11,26 @@ use std::time::Duration;
 
 use kernel::cgroup::{Bound, Cgroup, Limits};
 
-use super::error::{Error, Result};
+use crate::Error;
 
-/// The memory of one run, in bytes: plugins are small programs that may run others.
+type Result<T> = std::result::Result<T, Error>;
+
+/// The memory of one run, in bytes: these are small programs that may run others.
 const MEMORY: u64 = 512 << 20;
 /// Its processes and threads.
 const PIDS: u64 = 512;
+/// How long what an earlier daemon's programs have left may take to go.
+const EMPTYING: Duration = Duration::from_secs(30);
 /// How long what was killed may take to go.
 const GOING: Duration = Duration::from_secs(10);
 
-/// How plugins are kept apart from the caller.
+/// How programs are kept apart from the caller.
 #[derive(Clone, Debug)]
 pub struct Apart {
     /// The group in which each run gets its own; none: the machine has none.
     pub group: Option<Arc<Cgroup>>,
-    /// The program that starts a plugin, with its first words. `--group FOLDER`, where there is
-    /// one, and the plugin's path follow. It must see to it that the plugin ends with the caller.
+    /// The program that starts another one, with its first words. `--group FOLDER`, where there is
+    /// one, the path and its words follow. It must see to it that the program ends with the caller.
     pub starter: Vec<OsString>,
 }
 
@@ -40,7 +43,7 @@ impl Apart {
         };
         let number = RUNS.fetch_add(1, Ordering::Relaxed);
         let name = format!("{}-{number}", std::process::id());
-        let failed = |error| cgroup(parent.path(), "making a group for a plugin", error);
+        let failed = |error| cgroup(parent.path(), "making a group for a program", error);
         let group = parent.create(&name).map_err(failed)?;
         let leaf = Leaf(Some(Inner {
             parent: parent.clone(),
@@ -60,16 +63,33 @@ impl Apart {
         Ok(Some(leaf))
     }
 
-    pub(super) fn command(&self, leaf: Option<&Leaf>, plugin: &Path) -> Command {
+    pub(super) fn command(&self, leaf: Option<&Leaf>, program: &Path) -> Command {
         let mut words = self.starter.iter();
         let mut command = Command::new(words.next().map_or("".as_ref(), OsString::as_os_str));
         command.args(words);
         if let Some(inner) = leaf.and_then(|leaf| leaf.0.as_ref()) {
             command.arg("--group").arg(inner.group.path());
         }
-        command.arg(plugin);
+        command.arg(program);
         command
     }
+}
+
+/// The group of that name in another one, with nothing in it: what an earlier daemon's programs have
+/// left is killed and waited for.
+///
+/// # Errors
+/// Something lives on after 30 s, or the group can't be made.
+pub fn group(base: &Cgroup, name: &str) -> kernel::Result<Cgroup> {
+    let group = base.ensure(name)?;
+    group.kill_and_wait(EMPTYING)?;
+    for (name, _) in group.groups() {
+        group.remove(&name, EMPTYING)?;
+    }
+    let mut wanted = group.controllers()?;
+    wanted.retain(|name| ["memory", "pids"].contains(&name.as_str()));
+    group.enable(&wanted)?;
+    Ok(group)
 }
 
 fn cgroup(path: &Path, what: &'static str, error: kernel::Error) -> Error {
@@ -105,7 +125,7 @@ impl Leaf {
         let path = inner.group.path().to_owned();
         let ended = tokio::task::spawn_blocking(move || inner.end()).await;
         let ended = ended.map_err(std::io::Error::other);
-        let what = "ending what a plugin has left";
+        let what = "ending what a program has left";
         ended
             .map_err(Error::io(&path, what))?
             .map_err(|error| cgroup(&path, what, error))
