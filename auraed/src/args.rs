@@ -82,6 +82,9 @@ pub(crate) enum Role {
         /// The plugin
         program: PathBuf,
     },
+    /// Run a hook of a container; started by the daemon, not by hand
+    #[command(hide = true)]
+    Hook(crate::hooks::program::Options),
     /// Run a command of a crontab and mail what it writes; started by the daemon, not by hand
     #[command(hide = true)]
     Mailed(crate::mailed::Options),

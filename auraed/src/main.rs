@@ -15,6 +15,7 @@ mod config;
 mod daemon;
 mod declared;
 mod first;
+mod hooks;
 mod host;
 mod images;
 mod journal;
@@ -91,6 +92,7 @@ fn run(arguments: Arguments, machine: bool) -> anyhow::Result<ExitCode> {
             group,
             program,
         } => Ok(plugin::run(parent, group.as_deref(), &program)),
+        Role::Hook(options) => Ok(hooks::program::run(&options)),
         Role::Mailed(options) => mailed::run(&options),
         // Only with a flag before it, which that role doesn't know: see `main`.
         Role::Oci { .. } => anyhow::bail!("`oci` comes first: auraed oci …"),

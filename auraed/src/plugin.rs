@@ -22,14 +22,21 @@ pub(crate) fn run(parent: i32, group: Option<&Path>, program: &Path) -> ExitCode
     ExitCode::FAILURE
 }
 
-fn settle(parent: i32, group: Option<&Path>) -> anyhow::Result<()> {
-    process::set_parent_death_signal(Some(Signal::KILL))?;
-    // It may have died before that.
-    ensure!(process::parent_id() == parent, "the daemon is gone");
+/// Becomes a program of the daemon's, in its group: a hook does so, too (`hooks::program`).
+pub(crate) fn settle(parent: i32, group: Option<&Path>) -> anyhow::Result<()> {
+    end_with(parent)?;
     if let Some(group) = group {
         let entered = Cgroup::open(group).and_then(|group| group.enter());
-        entered.context("the group of the plugin can't be entered")?;
+        entered.context("its group can't be entered")?;
     }
     // The daemon's own is not for programs of others.
     std::fs::write("/proc/self/oom_score_adj", "0").context("oom_score_adj")
+}
+
+/// Has this process end with the daemon.
+pub(crate) fn end_with(parent: i32) -> anyhow::Result<()> {
+    process::set_parent_death_signal(Some(Signal::KILL))?;
+    // It may have died before that.
+    ensure!(process::parent_id() == parent, "the daemon is gone");
+    Ok(())
 }

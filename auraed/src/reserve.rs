@@ -44,6 +44,18 @@ pub(crate) fn base() -> anyhow::Result<Cgroup> {
     Cgroup::open(base).context("cannot open the node's cgroup")
 }
 
+/// The group of that name for programs of the administrator's, with nothing in it; none where the
+/// node has no group of its own. Blocks.
+pub(crate) fn programs(name: &str) -> kernel::Result<Option<Cgroup>> {
+    match base() {
+        Ok(base) => programs::group(&base, name).map(Some),
+        Err(error) => {
+            tracing::warn!(%error, group = name, "programs of the node run without bounds");
+            Ok(None)
+        }
+    }
+}
+
 /// Creates the group of all tenants below `base` and writes the reserve. Returns the group's
 /// folder.
 ///

@@ -19,6 +19,7 @@ use model::quota::Quota;
 use observe::Logs;
 use observe::journal::{Journal, Words};
 use pod::Pods;
+use runtime::ports::Neighbours;
 use runtime::{InitState, NodeInit, Runtime, Settings};
 use schedule::Schedules;
 use schedule::unit::Units;
@@ -33,6 +34,7 @@ use crate::authenticator::Authenticator;
 use crate::cell_network::CellNetwork;
 use crate::config::{Config, Loaded, Then};
 use crate::daemon::{Daemon, bounds, lifetimes, logs_config};
+use crate::hooks::NodeHooks;
 use crate::rpc::deadline::DefaultDeadline;
 use crate::rpc::node::ShutdownMode;
 use crate::rpc::server::Services;
@@ -144,9 +146,13 @@ impl Parts {
             async move {
                 // Which cells have a network is known before they are shown.
                 let network = CellNetwork::open(&config, &tenants).await?;
-                let networks = Arc::new(network.clone());
-                let started =
-                    Runtime::start(settings, node, &welcome, logs, archive, tenants, networks);
+                let neighbours = Neighbours {
+                    logs,
+                    archive,
+                    networks: Arc::new(network.clone()),
+                    hooks: Arc::new(NodeHooks::open(&config.paths.run)?),
+                };
+                let started = Runtime::start(settings, node, &welcome, tenants, neighbours);
                 let (runtime, adoption) = started.await?;
                 anyhow::Ok((runtime, adoption, network))
             }

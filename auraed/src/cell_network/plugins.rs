@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::net::cni::{Added, Attachment, Cni, Namespace, Settings};
-use kernel::cgroup::Cgroup;
 use model::error::{Error, Reason};
 use model::name::{Tenant, Uid};
 use model::network::{CniNetwork, FIRST_INTERFACE, Mode, Network, PublishedPort};
@@ -225,7 +224,7 @@ impl Plugins {
     /// and waited for: they would go on beside those that are to remove it.
     async fn settled(&self) -> ::net::cni::Result<Settings> {
         let settled = self.0.settled.get_or_try_init(|| async {
-            let made = tokio::task::spawn_blocking(group).await;
+            let made = tokio::task::spawn_blocking(|| crate::reserve::programs(GROUP)).await;
             let failed = |source| ::net::cni::Error::Io {
                 path: GROUP.into(),
                 what: "making the group of plugins, or emptying it",
@@ -253,18 +252,6 @@ pub(super) struct Owed {
     pub(super) tenant: Tenant,
     pub(super) interfaces: u64,
     pub(super) ports: Vec<PublishedPort>,
-}
-
-/// The group of plugins with nothing in it; none where the node has no group of its own.
-fn group() -> kernel::Result<Option<Cgroup>> {
-    let base = match crate::reserve::base() {
-        Ok(base) => base,
-        Err(error) => {
-            tracing::warn!(%error, "plugins of CNI run without bounds");
-            return Ok(None);
-        }
-    };
-    programs::group(&base, GROUP).map(Some)
 }
 
 #[cfg(test)]

@@ -145,7 +145,7 @@ async fn a_device_with_a_name_is_what_its_file_says() {
                 "mounts": [{"hostPath": folder.path(), "containerPath": "/opt/disk",
                             "options": ["ro", "bind"]}]}},
             {"name": "hooked", "containerEdits": {
-                "hooks": [{"hookName": "createContainer", "path": "/bin/true"}]}}],
+                "hooks": [{"hookName": "someday", "path": "/bin/true"}]}}],
     });
     std::fs::write(folder.path().join("disk.json"), spec.to_string()).unwrap();
     let cdi = format!("runtime.cdi=[{:?}]", folder.path());
@@ -169,7 +169,7 @@ async fn a_device_with_a_name_is_what_its_file_says() {
                 ! busybox touch /opt/disk/new && [ ! -e /dev/kmsg ]";
     let how = run_in(&administrator, cell_of(named("own")), script(text)).await;
     assert_eq!(how.unwrap(), WELL);
-    for (name, word) in [("hooked", "hooks"), ("none", "no file")] {
+    for (name, word) in [("hooked", "someday"), ("none", "no file")] {
         let refusal = run_in(&administrator, cell_of(named(name)), script("true")).await;
         let error = from_status(&refusal.unwrap_err());
         let field = "own_cell.container.devices[0].path";

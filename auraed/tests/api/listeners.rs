@@ -83,7 +83,10 @@ fn decide(listener: OwnedFd, habit: Habit, calls: &Sender<Call>) {
     // An error: nobody is left to ask.
     while let Ok(call) = receive(&listener) {
         let name = Arch::NATIVE.name(u32::try_from(call.number).unwrap());
-        assert!(name.is_some_and(|name| name.starts_with("mkdir")), "{name:?}");
+        assert!(
+            name.is_some_and(|name| name.starts_with("mkdir")),
+            "{name:?}"
+        );
         let word = match habit {
             Habit::RefusesTheFirst if is_first => Some(Word::Fail(UNUSUAL)),
             Habit::RefusesTheFirst => Some(Word::GoOn),
@@ -169,7 +172,10 @@ async fn an_agent_decides_on_calls_and_is_told_whose_they_are() {
     asked.wait_for = wire::WaitFor::Started.into();
     let mut runtime = administrator.node.runtime();
     runtime.run_executable(asked).await.unwrap();
-    assert_eq!(agent.told()["state"]["annotations"]["aurae.path"], "box/main");
+    assert_eq!(
+        agent.told()["state"]["annotations"]["aurae.path"],
+        "box/main"
+    );
     node.kill_daemon();
     let administrator = node.administrator().await;
     assert_eq!(beside(&administrator, "echo >/tmp/go").await, WELL);
@@ -186,7 +192,10 @@ async fn an_agent_decides_on_calls_and_is_told_whose_they_are() {
     let asked = request("box/beside", asking(&agent.socket, spec));
     let ended = runtime.run_executable(asked).await.unwrap().into_inner();
     assert_eq!(ended.exit.unwrap().how.unwrap(), wire::exit::How::Code(1));
-    assert_eq!(agent.told()["state"]["annotations"]["aurae.path"], "box/beside");
+    assert_eq!(
+        agent.told()["state"]["annotations"]["aurae.path"],
+        "box/beside"
+    );
 }
 
 #[tokio::test]
@@ -219,13 +228,19 @@ async fn an_agent_that_is_missing_takes_nothing_or_ends_costs_its_own_programs_a
     assert!((2..4).contains(&refused), "{refused} of 4");
     // It hears and says nothing: the call waits, the program can be ended, and others don't care.
     let silent = Agent::at(node.folder().join("silent"), Habit::IsSilent);
-    let mut asked = request("box/main", asking(&silent.socket, script("busybox mkdir /tmp/a")));
+    let mut asked = request(
+        "box/main",
+        asking(&silent.socket, script("busybox mkdir /tmp/a")),
+    );
     asked.own_cell = Some(cell_of(container()));
     asked.wait_for = wire::WaitFor::Started.into();
     let mut runtime = administrator.node.runtime();
     runtime.run_executable(asked).await.unwrap();
     silent.call();
-    assert_eq!(tried(&ann, script("busybox mkdir /tmp/a")).await.unwrap(), WELL);
+    assert_eq!(
+        tried(&ann, script("busybox mkdir /tmp/a")).await.unwrap(),
+        WELL
+    );
     let stop = wire::StopRequest {
         r#ref: at("box/main"),
         grace: Some(prost_types::Duration {
@@ -283,7 +298,10 @@ async fn whose_calls_an_agent_hears_is_for_administrators_to_say() {
     for (wrong, said) in [
         (changed("listenerPath", "".into()), "no listenerPath"),
         (changed("listenerPath", "agent".into()), "absolute"),
-        (changed("defaultAction", "SCMP_ACT_NOTIFY".into()), "defaultAction"),
+        (
+            changed("defaultAction", "SCMP_ACT_NOTIFY".into()),
+            "defaultAction",
+        ),
         (
             changed(
                 "syscalls",
@@ -298,5 +316,8 @@ async fn whose_calls_an_agent_hears_is_for_administrators_to_say() {
         assert!(error.message.contains(said), "{error:?}");
     }
     assert_eq!(BOX, container().image);
-    assert!(agent.told.try_recv().is_err(), "it was told of none of these");
+    assert!(
+        agent.told.try_recv().is_err(),
+        "it was told of none of these"
+    );
 }

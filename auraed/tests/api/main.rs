@@ -26,6 +26,7 @@ mod fair;
 mod finished;
 mod flood;
 mod hardening;
+mod hooks;
 mod images;
 mod joined;
 mod light;

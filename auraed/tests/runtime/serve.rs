@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use identity::permit::Permit;
 use model::error::{Error, Reason};
+use model::hook::{Hook, Moment};
 use model::name::{Tenant, Uid};
 use model::object::ObjectRef;
 use model::observe::LogMessage;
@@ -21,7 +22,7 @@ use model::selector::Selector;
 use model::status::Object;
 use model::update::Mask;
 use observe::{LogKey, LogReader, Logs, LogsConfig, ReadOptions};
-use runtime::ports::{Attach, Networks, NodeNames};
+use runtime::ports::{Attach, Hooks, Neighbours, Networks, NewContainer, NodeNames};
 use runtime::{NodeInit, Runtime, Settings};
 use store::Store;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -69,20 +70,18 @@ async fn serve(dir: &Path, fd: std::os::fd::OwnedFd) {
     let tenants = tenants::Tenants::start(store.clone(), &state, capacity);
     let tenants = tenants.await.unwrap();
     let begun = std::time::Instant::now();
-    let (runtime, adoption) = Runtime::start(
-        settings,
-        node.clone(),
-        &welcome,
-        Arc::new(logs.clone()),
-        Arc::new(crate::slow::Hindered {
+    let neighbours = Neighbours {
+        logs: Arc::new(logs.clone()),
+        archive: Arc::new(crate::slow::Hindered {
             store,
             dir: dir.to_owned(),
         }),
-        tenants,
-        Arc::new(NoNetwork),
-    )
-    .await
-    .unwrap();
+        networks: Arc::new(NoNetwork),
+        hooks: Arc::new(NoHooks),
+    };
+    let (runtime, adoption) = Runtime::start(settings, node.clone(), &welcome, tenants, neighbours)
+        .await
+        .unwrap();
     eprintln!("adopted in {:?}: {adoption:?}", begun.elapsed());
     let control = dir.join("control");
     let _ = std::fs::remove_file(&control);
@@ -384,5 +383,24 @@ impl Networks for NoNetwork {
 
     fn names(&self) -> NodeNames {
         NodeNames::default()
+    }
+}
+
+/// No container of these tests has hooks.
+struct NoHooks;
+
+impl Hooks for NoHooks {
+    fn made(&self, _: NewContainer) -> BoxFuture<'static, Result<(), Error>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn of(&self, _: Uid, _: Moment) -> Vec<Hook> {
+        Vec::new()
+    }
+
+    fn started(&self, _: Uid, _: Option<u32>) {}
+
+    fn gone(&self, _: Uid) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::ready(()))
     }
 }

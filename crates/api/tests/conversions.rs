@@ -347,6 +347,32 @@ fn network() -> model::network::Network {
     }
 }
 
+fn hooks() -> impl Strategy<Value = Vec<model::hook::Hook>> {
+    use model::hook::{Hook, Moment};
+    let moments = [
+        Moment::CreateRuntime,
+        Moment::CreateContainer,
+        Moment::StartContainer,
+        Moment::Poststart,
+        Moment::Poststop,
+    ];
+    let hook = (
+        proptest::sample::select(moments.to_vec()),
+        "/[a-z]{1,5}",
+        proptest::collection::vec("[a-z]{0,5}", 0..3),
+        proptest::collection::btree_map("[A-Z]{1,3}", "[a-z]{0,3}", 0..3),
+        proptest::option::of(1u64..600_000),
+    );
+    let hook = hook.prop_map(|(moment, path, argv, env, timeout)| Hook {
+        moment,
+        path,
+        argv,
+        env,
+        timeout: timeout.map(std::time::Duration::from_millis),
+    });
+    proptest::collection::vec(hook, 0..3)
+}
+
 fn containers() -> impl Strategy<Value = model::container::Container> {
     use model::container::{Container, Pull};
     let pulls = proptest::sample::select(&[Pull::IfNotPresent, Pull::Always, Pull::Never][..]);
@@ -359,7 +385,7 @@ fn containers() -> impl Strategy<Value = model::container::Container> {
         access,
     });
     let more = (
-        proptest::collection::vec(device, 0..3),
+        (proptest::collection::vec(device, 0..3), hooks()),
         paths(),
         paths(),
         any::<bool>(),
@@ -371,7 +397,7 @@ fn containers() -> impl Strategy<Value = model::container::Container> {
         |(
             (image, pull, read_only, root_bytes, shared_memory_bytes),
             (
-                devices,
+                (devices, hooks),
                 masked_paths,
                 read_only_paths,
                 unmasked,
@@ -386,6 +412,7 @@ fn containers() -> impl Strategy<Value = model::container::Container> {
             root_on_disk: disk,
             shared_memory_bytes,
             devices,
+            hooks,
             all_devices: all,
             masked_paths,
             read_only_paths,

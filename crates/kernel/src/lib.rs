@@ -43,6 +43,7 @@ pub mod pressure;
 pub mod process;
 pub mod procfs;
 pub mod rlimit;
+pub mod run;
 pub mod sched;
 pub mod sealed;
 pub mod seccomp;

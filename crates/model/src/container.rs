@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::capability::Capabilities;
 use crate::device::{Device, MAX_DEVICES};
 use crate::error::{Error, Result, Within};
+use crate::hook::{Hook, MAX_HOOKS};
 use crate::quota::{Storage, check_disk};
 use crate::seccomp::Seccomp;
 use crate::selinux;
@@ -59,6 +60,9 @@ pub struct Container {
     /// Every device of the node, as they are when the container is made.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub all_devices: bool,
+    /// Programs that run at moments of its life.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub hooks: Vec<Hook>,
     /// Absolute paths that show nothing, beside the usual ones of `/proc` and `/sys`.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub masked_paths: Vec<String>,
@@ -129,6 +133,7 @@ impl Container {
         check_printable("image", &self.image)?;
         self.check_parts()?;
         self.check_devices()?;
+        self.check_hooks()?;
         check_paths("masked_paths", &self.masked_paths)?;
         check_paths("read_only_paths", &self.read_only_paths)?;
         selinux::check("selinux_file_label", &self.selinux_file_label)?;
@@ -156,6 +161,7 @@ impl Container {
             ("root_bytes", self.root_bytes.is_some()),
             ("root_on_disk", self.root_on_disk),
             ("shared_memory_bytes", self.shared_memory_bytes.is_some()),
+            ("hooks", !self.hooks.is_empty()),
             ("masked_paths", !self.masked_paths.is_empty()),
             ("read_only_paths", !self.read_only_paths.is_empty()),
             ("unmasked", self.unmasked),
@@ -192,13 +198,20 @@ impl Container {
         Ok(())
     }
 
+    fn check_hooks(&self) -> Result<()> {
+        check_count("hooks", self.hooks.len(), MAX_HOOKS)?;
+        let mut hooks = self.hooks.iter().enumerate();
+        hooks.try_for_each(|(i, hook)| hook.check().within(&format!("hooks[{i}]")))
+    }
+
     /// What its lists take in the record, in bytes.
     pub(crate) fn weight(&self) -> usize {
         let devices = self.devices.iter();
         let devices = devices.map(|d| weight(&d.path) + weight(&d.target) + weight(&d.access) + 40);
         let paths = self.masked_paths.iter().chain(&self.read_only_paths);
         let texts = paths.map(|path| weight(path) + 1);
-        devices.chain(texts).sum::<usize>() + weight(&self.selinux_file_label)
+        let hooks = self.hooks.iter().map(Hook::weight);
+        devices.chain(texts).chain(hooks).sum::<usize>() + weight(&self.selinux_file_label)
     }
 }
 

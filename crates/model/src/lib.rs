@@ -15,6 +15,7 @@ pub mod errno;
 pub mod error;
 pub mod executable;
 pub mod exit;
+pub mod hook;
 pub mod label;
 pub mod launch;
 pub mod lifecycle;

@@ -173,7 +173,10 @@ mod tests {
     async fn a_program_hears_its_input_and_has_its_environment_alone() {
         let text = "cat; echo \"$WHO ${HOME-none}\" >&2; exit 3";
         let said = shell(text, 60).run(None).await.unwrap();
-        assert_eq!((&said.out[..], &said.err[..]), (&b"word"[..], &b"me none\n"[..]));
+        assert_eq!(
+            (&said.out[..], &said.err[..]),
+            (&b"word"[..], &b"me none\n"[..])
+        );
         assert_eq!((said.is_well, said.status.code()), (false, Some(3)));
         let deaf = shell("exec <&-; exit 0", 60).run(None).await.unwrap();
         assert!(deaf.is_well);

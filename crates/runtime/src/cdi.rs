@@ -5,16 +5,18 @@
 //! (`.json`, `.yaml`); a later folder's device is taken before an earlier one's, and two of one
 //! folder are a mistake.
 //!
-//! What can't be had in a cell (hooks, which are programs of the node) is refused by its name. All
-//! folders that a device brings are read-only.
+//! What can't be had in a cell is refused by its name. All folders that a device brings are
+//! read-only.
 
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use model::cell::{Access, Mount, Propagation};
 use model::device::Device;
 use model::error::{Error, Reason};
+use model::hook::{Hook, Moment};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -32,6 +34,7 @@ pub(crate) struct Edits {
     pub(crate) devices: Vec<Device>,
     pub(crate) mounts: Vec<Mount>,
     pub(crate) env: Vec<(String, String)>,
+    pub(crate) hooks: Vec<Hook>,
 }
 
 /// A file.
@@ -61,6 +64,17 @@ struct Node {
     path: String,
     host_path: String,
     permissions: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Called {
+    hook_name: String,
+    path: String,
+    args: Vec<String>,
+    env: Vec<String>,
+    /// In seconds.
+    timeout: Option<u64>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -164,28 +178,39 @@ impl Edits {
             let is_empty = value.is_null() || value.as_array().is_some_and(Vec::is_empty);
             match key.as_str() {
                 _ if is_empty => {}
-                "env" => self.variables(read(key, value)?)?,
+                "env" => self
+                    .env
+                    .extend(variables(&read::<Vec<String>>(key, value)?)?),
                 "deviceNodes" => self.nodes(read(key, value)?)?,
                 "mounts" => self.folders(read(key, value)?)?,
-                "hooks" => return Err(impossible("hooks, which are programs of the node")),
+                "hooks" => self.hooks(read(key, value)?)?,
                 other => return Err(impossible(other)),
             }
         }
-        let count = self.devices.len() + self.mounts.len() + self.env.len();
+        let parts = [self.devices.len(), self.mounts.len(), self.env.len()];
+        let count = parts.iter().sum::<usize>() + self.hooks.len();
         match count > MOST_EDITS {
             true => Err(impossible(&format!("more than {MOST_EDITS} edits"))),
             false => Ok(()),
         }
     }
 
-    fn variables(&mut self, all: Vec<String>) -> Result<(), Error> {
-        for pair in all {
-            let Some((name, value)) = pair.split_once('=').filter(|(name, _)| !name.is_empty())
-            else {
-                let problem = format!("its variable {pair:?} isn't NAME=VALUE");
-                return Err(Error::invalid("", problem).hint(MEND));
+    fn hooks(&mut self, all: Vec<Called>) -> Result<(), Error> {
+        for called in all {
+            let Some(moment) = Moment::named(&called.hook_name) else {
+                return Err(impossible(&format!("a hook {:?}", called.hook_name)));
             };
-            self.env.push((name.to_owned(), value.to_owned()));
+            let hook = Hook {
+                argv: called.args,
+                env: variables(&called.env)?.into_iter().collect(),
+                timeout: called.timeout.map(Duration::from_secs),
+                ..Hook::new(moment, called.path)
+            };
+            hook.check().map_err(|error| {
+                let problem = format!("its hook {}: {}", called.hook_name, error.message);
+                Error::invalid("", problem).hint(MEND)
+            })?;
+            self.hooks.push(hook);
         }
         Ok(())
     }
@@ -230,6 +255,17 @@ impl Edits {
     }
 }
 
+fn variables(all: &[String]) -> Result<Vec<(String, String)>, Error> {
+    let variable = |pair: &String| match pair.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => {
+            let problem = format!("its variable {pair:?} isn't NAME=VALUE");
+            Err(Error::invalid("", problem).hint(MEND))
+        }
+    };
+    all.iter().map(variable).collect()
+}
+
 fn read<'a, T: Deserialize<'a>>(key: &str, value: &'a Value) -> Result<T, Error> {
     T::deserialize(value)
         .map_err(|error| Error::invalid("", format!("its {key}: {error}")).hint(MEND))
@@ -265,8 +301,10 @@ mod tests {
           {"name": "one", "containerEdits": {
              "deviceNodes": [{"path": "/dev/one", "hostPath": "/dev/null", "permissions": "r"}],
              "mounts": [{"hostPath": "/etc", "containerPath": "/opt/etc",
-                         "options": ["ro", "bind"]}], "hooks": []}},
-          {"name": "hooked", "containerEdits": {"hooks": [{"hookName": "createContainer",
+                         "options": ["ro", "bind"]}], "hooks": [
+               {"hookName": "createContainer", "path": "/bin/true", "args": ["true", "-x"],
+                "env": ["A=b=c"], "timeout": 3}]}},
+          {"name": "hooked", "containerEdits": {"hooks": [{"hookName": "someday",
              "path": "/bin/true"}]}},
           {"name": "written", "containerEdits": {"mounts": [{"hostPath": "/etc",
              "containerPath": "/x", "options": ["rw"]}]}},
@@ -286,11 +324,18 @@ mod tests {
         );
         assert_eq!(edits.mounts[0].target, "/opt/etc");
         assert_eq!(edits.mounts[0].access, Access::Read);
+        let hook = &edits.hooks[0];
+        assert_eq!(
+            (hook.moment, &*hook.path),
+            (Moment::CreateContainer, "/bin/true")
+        );
+        assert_eq!((&*hook.argv[1], &*hook.env["A"]), ("-x", "b=c"));
+        assert_eq!(hook.timeout, Some(Duration::from_secs(3)));
         let pairs = [("DISK", "yes"), ("A", "b=c")];
         let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
         assert_eq!(edits.env, pairs);
         for (name, reason, word) in [
-            ("hooked", Reason::Unsupported, "hooks"),
+            ("hooked", Reason::Unsupported, "someday"),
             ("written", Reason::Unsupported, "for writing"),
             ("groups", Reason::Unsupported, "additionalGids"),
             ("missing", Reason::InvalidField, "/dev/no/such"),

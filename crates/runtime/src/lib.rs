@@ -34,6 +34,7 @@ mod disk;
 mod effects;
 mod extras;
 pub(crate) mod finished;
+pub mod hooks;
 pub(crate) mod ids;
 mod images;
 pub(crate) mod index;
@@ -145,6 +146,8 @@ pub(crate) struct Shared {
     pub(crate) images: images::Held,
     /// The network of cells.
     pub(crate) networks: Arc<dyn ports::Networks>,
+    /// Programs of the node for moments of containers.
+    pub(crate) hooks: Arc<dyn ports::Hooks>,
     /// The way of mounts into cells.
     pub(crate) staging: staging::Staging,
     /// The controllers that every group below has.

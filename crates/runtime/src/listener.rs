@@ -20,10 +20,8 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
+use crate::hooks;
 use crate::watched::watch;
-
-/// The version of the specification whose document this is.
-const OCI_VERSION: &str = "1.2.0";
 
 /// Whom a profile names.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -125,20 +123,10 @@ fn connect(path: &Path) -> rustix::io::Result<OwnedFd> {
 /// The specification's `ContainerProcessState`. There is no bundle here.
 fn document(agent: &Agent, meta: &Meta, pid: i32) -> serde_json::Value {
     serde_json::json!({
-        "ociVersion": OCI_VERSION,
+        "ociVersion": hooks::OCI_VERSION,
         "fds": ["seccompFd"],
         "pid": pid,
         "metadata": agent.metadata,
-        "state": {
-            "ociVersion": OCI_VERSION,
-            "id": meta.uid.to_string(),
-            "status": "creating",
-            "pid": pid,
-            "bundle": "",
-            "annotations": {
-                "aurae.tenant": meta.tenant.to_string(),
-                "aurae.path": meta.path.to_string(),
-            },
-        },
+        "state": hooks::state(meta, "creating", Some(pid), ""),
     })
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the runtime needs of its neighbours, as narrow as it needs it: one that stores output,
-//! one that keeps finished records, one that has images, one that attaches networks. Linux and the
-//! inits it calls itself.
+//! one that keeps finished records, one that has images, one that attaches networks, one that runs
+//! hooks. Linux and the inits it calls itself.
 
 use std::any::Any;
 use std::os::fd::OwnedFd;
@@ -12,8 +12,10 @@ use futures_util::future::BoxFuture;
 use model::container::Defaults;
 use model::error::{Error, Reason};
 use model::executable::LogPolicy;
+use model::hook::{Hook, Moment};
 use model::name::{ObjectPath, Tenant, Uid};
 use model::network::{Attached, Dns, Network};
+use model::status::Meta;
 
 use store::{Finished, Store, StoreError};
 
@@ -180,6 +182,70 @@ pub trait Networks: Send + Sync + 'static {
 
     /// How the node resolves names, now.
     fn names(&self) -> NodeNames;
+}
+
+/// A container that was made, with hooks, and none of whose programs has run.
+#[derive(Debug)]
+pub struct NewContainer {
+    /// Its cell.
+    pub meta: Meta,
+    /// Its hooks, in the order in which those of one moment run.
+    pub hooks: Vec<Hook>,
+    /// The process of its init, as the daemon numbers it.
+    pub pid: i32,
+    /// The namespaces of that.
+    pub spaces: Spaces,
+}
+
+/// The namespaces that a hook may be run in, or with a look at.
+#[derive(Debug)]
+pub struct Spaces {
+    /// Of mounts: its root is the container's.
+    pub mounts: OwnedFd,
+    /// Of users.
+    pub users: OwnedFd,
+    /// Of the network.
+    pub network: OwnedFd,
+    /// Of System V IPC and message queues.
+    pub ipc: OwnedFd,
+    /// Of the host name.
+    pub uts: OwnedFd,
+    /// Of cgroups.
+    pub cgroup: OwnedFd,
+}
+
+/// Runs hooks of containers on the node. What hooks a container has is kept by the port until they
+/// have run for the last time, not in the cell's record: a cell-init counts as hostile, and hooks
+/// are the node's root.
+pub trait Hooks: Send + Sync + 'static {
+    /// Keeps the hooks of a container, and runs those of its making.
+    ///
+    /// # Errors
+    /// `WRONG_STATE`: one of them has failed; those after it aren't run. [`Self::gone`] is to follow.
+    fn made(&self, container: NewContainer) -> BoxFuture<'static, Result<(), Error>>;
+
+    /// Those of that moment.
+    fn of(&self, uid: Uid, moment: Moment) -> Vec<Hook>;
+
+    /// Its main process was executed, and has this number. Doesn't wait for the hooks.
+    fn started(&self, uid: Uid, pid: Option<u32>);
+
+    /// The container is gone: runs the last hooks and forgets all. That there are none is no error.
+    /// What takes long goes on beside.
+    fn gone(&self, uid: Uid) -> BoxFuture<'static, ()>;
+}
+
+/// The neighbours of a runtime.
+#[derive(Clone)]
+pub struct Neighbours {
+    /// Stores output.
+    pub logs: Arc<dyn Logs>,
+    /// Keeps finished records.
+    pub archive: Arc<dyn Archive>,
+    /// Attaches networks.
+    pub networks: Arc<dyn Networks>,
+    /// Runs hooks.
+    pub hooks: Arc<dyn Hooks>,
 }
 
 /// Keeps the records of what has ended.

@@ -136,6 +136,10 @@ fn check_container(container: &Container) -> Result<(), Error> {
         let what = format!("the device {} of the node", device.path);
         return Err(refused(&what, "cell.spec.container.devices"));
     }
+    if !container.hooks.is_empty() {
+        let field = "cell.spec.container.hooks";
+        return Err(refused("a hook, which is a program of the node", field));
+    }
     if container.all_devices {
         let field = "cell.spec.container.all_devices";
         return Err(refused("every device of the node", field));

@@ -7,11 +7,12 @@ use model::cell::{Access, CellSpec, Draft, Mount, Namespace, Propagation, Volume
 use model::container::{Container, Pull};
 use model::device::Device;
 use model::error::{Error, Result, Within};
+use model::hook::{Hook, Moment};
 use model::name::ObjectPath;
 
 use super::network;
 use super::resources::{resources, to_resources};
-use super::scalar::{enumeration, parse};
+use super::scalar::{duration, enumeration, parse, to_duration};
 use crate::runtime::v0 as wire;
 
 /// Checks the spec of a cell. A field without a value gets its default later, from the node.
@@ -75,6 +76,7 @@ fn container(message: wire::Container) -> Result<Container> {
         root_on_disk: message.root_on_disk,
         shared_memory_bytes: message.shared_memory_bytes,
         devices: message.devices.into_iter().map(device).collect(),
+        hooks: hooks(message.hooks)?,
         masked_paths: message.masked_paths,
         read_only_paths: message.read_only_paths,
         all_devices: message.all_devices,
@@ -82,6 +84,51 @@ fn container(message: wire::Container) -> Result<Container> {
         delegate_cgroup: message.delegate_cgroup,
         selinux_file_label: message.selinux_file_label,
     })
+}
+
+fn hooks(messages: Vec<wire::Hook>) -> Result<Vec<Hook>> {
+    let hooks = messages.into_iter().enumerate();
+    let hooks = hooks.map(|(i, message)| hook(message).within(&format!("hooks[{i}]")));
+    hooks.collect()
+}
+
+fn hook(message: wire::Hook) -> Result<Hook> {
+    use wire::hook::Kind;
+    let timeout = message.timeout.as_ref();
+    Ok(Hook {
+        moment: match enumeration("kind", message.kind)? {
+            Kind::Unspecified => {
+                return Err(Error::invalid("kind", "must not be unspecified"));
+            }
+            Kind::CreateRuntime => Moment::CreateRuntime,
+            Kind::CreateContainer => Moment::CreateContainer,
+            Kind::StartContainer => Moment::StartContainer,
+            Kind::Poststart => Moment::Poststart,
+            Kind::Poststop => Moment::Poststop,
+        },
+        path: message.path,
+        argv: message.argv,
+        env: message.env,
+        timeout: timeout.map(|it| duration("timeout", it)).transpose()?,
+    })
+}
+
+fn to_hook(hook: &Hook) -> wire::Hook {
+    use wire::hook::Kind;
+    let kind = match hook.moment {
+        Moment::CreateRuntime => Kind::CreateRuntime,
+        Moment::CreateContainer => Kind::CreateContainer,
+        Moment::StartContainer => Kind::StartContainer,
+        Moment::Poststart => Kind::Poststart,
+        Moment::Poststop => Kind::Poststop,
+    };
+    wire::Hook {
+        kind: kind.into(),
+        path: hook.path.clone(),
+        argv: hook.argv.clone(),
+        env: hook.env.clone(),
+        timeout: hook.timeout.map(to_duration),
+    }
 }
 
 pub(super) fn device(message: wire::Device) -> Device {
@@ -115,6 +162,7 @@ fn to_container(container: &Container) -> wire::Container {
         root_on_disk: container.root_on_disk,
         shared_memory_bytes: container.shared_memory_bytes,
         devices: container.devices.iter().map(to_device).collect(),
+        hooks: container.hooks.iter().map(to_hook).collect(),
         masked_paths: container.masked_paths.clone(),
         read_only_paths: container.read_only_paths.clone(),
         all_devices: container.all_devices,

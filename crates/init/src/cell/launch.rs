@@ -21,7 +21,7 @@ use rustix::io::Errno;
 
 use super::clones::Inner;
 use super::users::{self, Identity};
-use super::{follow, image, listener, open, passed, sandbox};
+use super::{before, follow, image, listener, open, passed, sandbox};
 use crate::codec::Packet;
 use crate::failure::InStep;
 use crate::protocol::sandbox::Label;
@@ -103,6 +103,7 @@ fn attempt(child: &Child<'_>) -> Result<Infallible, Failure> {
     become_user(child, &launch, &who, inside.as_ref())?;
     directory.enter()?;
     finish(child, &launch)?;
+    launch.before.as_ref().map_or(Ok(()), before::run)?;
     prepared.exec()
 }
 

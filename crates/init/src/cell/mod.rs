@@ -17,15 +17,16 @@
 //! KiB).
 
 mod adopted;
+mod before;
 mod clones;
 mod follow;
 mod image;
 mod launch;
 mod light;
+mod listener;
 pub(crate) mod mounts;
 mod open;
 mod orphans;
-mod listener;
 mod passed;
 mod reap;
 mod requests;

@@ -4,7 +4,7 @@
 
 use super::sandbox::{Label, Sandbox};
 #[cfg(doc)]
-use super::{CellRequest, IdMap, MAX_PASSED, MAX_PID_ENV, MAX_STRING};
+use super::{CellRequest, IdMap, MAX_BEFORE, MAX_PASSED, MAX_PID_ENV, MAX_STRING};
 use super::{Pids, Record, Stdio, Uid};
 
 /// A user or group as asked for; resolved by the cell-init in the cell's own files.
@@ -118,6 +118,8 @@ pub struct Launch {
     pub label: Option<Label>,
     /// What it is kept from; in a cell with the node's mounts and users.
     pub sandbox: Option<Sandbox>,
+    /// Programs that run to their end before it, in its place and with all that it has and may do.
+    pub before: Option<Before>,
 }
 
 impl Launch {
@@ -167,8 +169,32 @@ impl Launch {
             linux32: false,
             label: None,
             sandbox: None,
+            before: None,
         }
     }
+}
+
+/// What runs before a program: the hooks `startContainer` of the OCI runtime specification.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Before {
+    /// What each reads on its standard input: an object in JSON, to which its process adds the
+    /// program's own `pid`.
+    pub state: Vec<u8>,
+    /// In this order, at most [`MAX_BEFORE`].
+    pub programs: Vec<First>,
+}
+
+/// A program that runs to its end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct First {
+    /// An absolute path, as the executable sees files.
+    pub path: Vec<u8>,
+    /// Its arguments, with its name first.
+    pub argv: Vec<Vec<u8>>,
+    /// `NAME=value`; complete.
+    pub env: Vec<Vec<u8>>,
+    /// Then it is killed, and has failed.
+    pub timeout_ms: u32,
 }
 
 /// A filter of calls that an agent decides on.

@@ -27,7 +27,7 @@ pub mod sandbox;
 mod workload;
 
 pub use bound::{FIRST_PART, longer_by};
-pub use launch::{Keyring, Launch, Listening, Open, OpenHow, Principal};
+pub use launch::{Before, First, Keyring, Launch, Listening, Open, OpenHow, Principal};
 pub use record::Record;
 pub use workload::{ExitHow, ExitRecord, Orphan, Stdio, WorkloadState};
 
@@ -67,6 +67,8 @@ pub const MAX_LIGHT: usize = 4096;
 pub const MAX_PASSED: usize = 48;
 /// The most orphans whose ends node-init remembers for a cell-init that comes after a dead one.
 pub const MAX_ORPHANS: usize = 256;
+/// The most programs that run before an executable.
+pub const MAX_BEFORE: usize = 64;
 /// The most variables that get an executable's own pid.
 pub const MAX_PID_ENV: usize = 8;
 /// The most descriptors that node-init keeps for the next daemon, where its own limit of open files
@@ -377,6 +379,8 @@ pub enum Step {
     Label = 32,
     /// Handing over the listener of a filter.
     Listener = 33,
+    /// Running what comes before it.
+    Before = 34,
 }
 
 /// Namespaces, as a set.

@@ -310,7 +310,9 @@ mod tests {
                 "defaultAction",
             ),
             (
-                format!(r#"{{{action},"syscalls":[{{"names":["a"],"action":"SCMP_ACT_NOTIFY"}}]}}"#),
+                format!(
+                    r#"{{{action},"syscalls":[{{"names":["a"],"action":"SCMP_ACT_NOTIFY"}}]}}"#
+                ),
                 "no listenerPath",
             ),
             (format!(r#"{{{action},"listenerPath":"x"}}"#), "absolute"),

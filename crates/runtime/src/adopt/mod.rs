@@ -39,7 +39,7 @@ use super::index::ring::{Epoch, Ring};
 use super::index::{Index, Key};
 use super::layout::{effective, group_path, status};
 use super::link::node::NodeInit;
-use super::ports::{Archive, Logs, Networks};
+use super::ports::{Archive, Neighbours};
 use super::record::{self, Archived};
 use super::tally::Tally;
 use super::tenant::{Told, inits, place};
@@ -70,11 +70,15 @@ impl Runtime {
         settings: Settings,
         node: NodeInit,
         welcome: &Welcome,
-        logs: Arc<dyn Logs>,
-        archive: Arc<dyn Archive>,
         tenants: Tenants,
-        networks: Arc<dyn Networks>,
+        neighbours: Neighbours,
     ) -> Result<(Self, Adoption), Error> {
+        let Neighbours {
+            logs,
+            archive,
+            networks,
+            hooks,
+        } = neighbours;
         let root = open_root(&settings.cgroup_root)?;
         cells_dir(&settings.cells_dir)?;
         let archive = Tally::new(archive);
@@ -106,6 +110,7 @@ impl Runtime {
             seccomp,
             images: Default::default(),
             networks,
+            hooks,
             staging: super::staging::Staging::start()?,
             controllers,
             inits,
@@ -499,6 +504,7 @@ impl Adopter {
         }
         let detached = self.shared.networks.detach(uid);
         tokio::spawn(detached);
+        tokio::spawn(self.shared.hooks.gone(uid));
         if pid.is_some() {
             let node = self.shared.node.clone();
             let uid = record::wire(uid);

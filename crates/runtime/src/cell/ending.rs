@@ -178,6 +178,7 @@ impl Ending {
         let socket = self.socket.clone();
         // Asked for now: a cell that wants its ports next is behind it in the line.
         let detached = cell.shared.networks.detach(cell.record.meta.uid);
+        let hooks = cell.shared.hooks.gone(cell.record.meta.uid);
         cell.beside(async move {
             let removed = async move {
                 match parent {
@@ -185,7 +186,7 @@ impl Ending {
                     None => Ok(()),
                 }
             };
-            let (outcome, ()) = tokio::join!(removed, detached);
+            let (outcome, (), ()) = tokio::join!(removed, detached, hooks);
             if let Err(error) = std::fs::remove_file(&socket)
                 && error.kind() != std::io::ErrorKind::NotFound
             {

@@ -13,10 +13,10 @@ use model::status::Meta;
 use super::streams;
 use crate::direct::Ends;
 use crate::extras::Extras;
-use crate::{listener, lsm};
 use crate::ports::LogSource;
 use crate::record::{self, Written};
 use crate::seccomp::Compiled;
+use crate::{listener, lsm};
 
 /// What goes to the cell-init, and what stays with the daemon.
 pub(crate) struct Prepared {
@@ -100,6 +100,7 @@ pub(crate) fn prepare(
         linux32: effective.personality == Personality::Linux32,
         label: lsm::label(effective)?,
         sandbox: extras.sandbox,
+        before: None,
     };
     let passed = extras.descriptors.into_iter().map(|it| it.fd);
     streams.fds.extend(passed.chain(listens).chain(file));
@@ -122,7 +123,9 @@ fn bytes(texts: &[String]) -> Vec<Vec<u8>> {
 
 fn variables(effective: &Effective) -> Vec<Vec<u8>> {
     let pairs = effective.env.iter();
-    pairs.map(|(k, v)| format!("{k}={v}").into_bytes()).collect()
+    pairs
+        .map(|(k, v)| format!("{k}={v}").into_bytes())
+        .collect()
 }
 
 fn principal(who: &Principal) -> WirePrincipal {

@@ -29,10 +29,10 @@ use super::{Reply, StartOrder, container, full, launch, leaf, limits, main_proce
 use crate::extras::Extras;
 use crate::index::Reservation;
 use crate::link::{LinkError, fds};
-use crate::lsm;
 use crate::ports::{LogOwner, LogSource};
 use crate::record::{self, ExecutableRecord};
 use crate::tenant::inits;
+use crate::{hooks, lsm};
 
 /// When a caller is to try again who met a limit that is met no more.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -183,6 +183,9 @@ impl Starting {
         if cell.outlives_its_init() {
             executable.spare = Spare::of(Some(pidfd), source.as_ref());
         }
+        if executable.effective.main {
+            cell.shared.hooks.started(cell.record.meta.uid, pid);
+        }
         if let Some(source) = source {
             cell.beside(executable.attach_logs(source, cell));
         }
@@ -283,6 +286,9 @@ fn prepare(
         Ok(mut prepared) => {
             let mut executable = Executable::new(record, effective, Arc::new(leaf));
             executable.input = prepared.input.take().map(Arc::new);
+            if executable.effective.main {
+                prepared.launch.before = hooks::before(&cell.shared, &cell.record.meta);
+            }
             Ok((executable, prepared))
         }
         Err(error) => {
@@ -449,6 +455,12 @@ fn not_executed(failed: &Failure) -> Error {
         Step::Label => lsm::refused(failed),
         Step::Capabilities => unsupported(failed, "capabilities", "name fewer capabilities"),
         Step::Seccomp => unsupported(failed, "seccomp", "the kernel refused the filter"),
+        Step::Before => error(
+            Reason::WrongState,
+            format!("a hook before the program has failed: {detail}"),
+            "argv",
+            "mend the hook startContainer of its container",
+        ),
         Step::Listener => error(
             Reason::WrongState,
             format!("the agent of its filter didn't take its listener: {detail}"),

@@ -28,7 +28,6 @@ use model::error::{Error, Reason};
 use model::lifecycle::State;
 use model::status::{CellStatus, Object};
 
-use crate::Shared;
 use crate::caller::Callers;
 use crate::cell::CellHandle;
 use crate::cell::container;
@@ -42,10 +41,11 @@ use crate::link::cell::{CellLink, HelloSent};
 use crate::link::node::NodeInit;
 use crate::link::{HANDSHAKE, LinkError};
 use crate::mounts::Prepared;
-use crate::ports::{Networks, Root};
+use crate::ports::{Hooks, Networks, Root};
 use crate::record::{self, CellRecord, Written};
 use crate::slices::Slice;
 use crate::tenant;
+use crate::{Shared, hooks};
 
 use failure::{creation_failed, not_made};
 use groups::{Groups, groups};
@@ -67,6 +67,7 @@ struct Made {
     /// Its init was made: it is to be killed, and the end of it acknowledged.
     init: Option<(NodeInit, ::init::protocol::Uid, Arc<InitProcess>)>,
     networks: Arc<dyn Networks>,
+    hooks: Arc<dyn Hooks>,
 }
 
 impl Made {
@@ -79,11 +80,13 @@ impl Made {
             socket,
             init,
             networks,
+            hooks,
         } = self;
         if let Some((node, uid, process)) = init {
             process.kill();
             node.acknowledge(uid).await;
             networks.detach(record::unwire(uid)).await;
+            hooks.gone(record::unwire(uid)).await;
         }
         let parent = Arc::new(parent);
         loop {
@@ -158,6 +161,7 @@ pub(crate) async fn cell(
         socket: socket_path(shared, &record),
         init: None,
         networks: shared.networks.clone(),
+        hooks: shared.hooks.clone(),
     };
     let root_id = record.ids.or(around.ids).map_or(0, |ids| ids.first);
     let wanted = Wanted {
@@ -264,6 +268,7 @@ async fn with_init(
         devices,
         ..
     } = wanted;
+    let of_devices = devices.hooks.clone();
     let devices = Some(&devices).filter(|_| image.is_some());
     let mounts = mounts(&effective, devices, root_id)?;
     let uid = launch.uid;
@@ -283,6 +288,7 @@ async fn with_init(
     let network = network::attach(shared, &record, &process, callers).await?;
     let files = names::files(shared, &key, &record, network.as_ref(), root_id)?;
     bring(shared, &mut link, files.mounts, mounts).await?;
+    hooks::made(shared, &record, &process, of_devices).await?;
     drop(files.drafts);
     let below = shared.below_mount(&key);
     let status = CellStatus {

@@ -4,22 +4,18 @@
 //! ([`Networks`](crate::ports::Networks)).
 
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 
-use kernel::namespace;
-use kernel::pidfd;
 use model::cell::CellSpec;
 use model::error::Error;
 use model::network::{Attached, Mode, Network};
 use model::status::Object;
 
-use super::kernel_failed;
 use crate::caller::{Callers, given_up};
 use crate::cell::init::InitProcess;
 use crate::index::Key;
 use crate::ports::Attach;
 use crate::record::CellRecord;
-use crate::{Shared, privilege};
+use crate::{Shared, hooks, privilege};
 
 /// Whether a cell with this record is to be attached.
 ///
@@ -87,15 +83,7 @@ pub(super) async fn attach(
     shared.networks.attach(attach).await.map(Some)
 }
 
-/// The network namespace of a cell-init. Its number is its own as long as it lives, and that is
-/// looked at afterwards.
+/// The network namespace of a cell-init.
 pub(crate) fn namespace_of(init: &InitProcess) -> Result<OwnedFd, Error> {
-    let failed = |e: kernel::Error| kernel_failed("the network namespace of the cell", &e);
-    let process = init.process();
-    let path = PathBuf::from(format!("/proc/{}/ns/net", process.pid()));
-    let opened = namespace::open(&path).map_err(failed)?;
-    match pidfd::has_ended(&*process).map_err(failed)? {
-        false => Ok(opened),
-        true => Err(Error::internal("the cell's init has ended")),
-    }
+    hooks::namespace_of(init, "net")
 }

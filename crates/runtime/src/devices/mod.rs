@@ -19,6 +19,7 @@ use kernel::mount::{self, Attributes};
 use model::cell::{CellSpec, Mount};
 use model::device::Device;
 use model::error::{Error, Reason};
+use model::hook::Hook;
 use model::status::{Condition, Object};
 use rustix::fs::{AtFlags, FileType, Gid, Mode, Uid};
 
@@ -53,6 +54,7 @@ pub(crate) struct Asked {
     pub(crate) found: Vec<Found>,
     pub(crate) mounts: Vec<Mount>,
     pub(crate) env: Vec<(String, String)>,
+    pub(crate) hooks: Vec<Hook>,
 }
 
 /// Looks at the devices that a cell asks for. `folders`: where names of devices are explained.
@@ -82,6 +84,7 @@ pub(crate) fn find(
         }
         asked.mounts.extend(edits.mounts);
         asked.env.extend(edits.env);
+        asked.hooks.extend(edits.hooks);
     }
     if spec.container.as_ref().is_some_and(|it| it.all_devices) {
         let field = "cell.spec.container.all_devices";

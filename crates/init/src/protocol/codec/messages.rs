@@ -6,11 +6,12 @@
 use super::field::{Bytes, Field, List, Maybe, Outcome, Plain, Reader, Text, Writer};
 use super::{CodecError, Packet};
 use crate::protocol::{
-    CellEvent, CellLaunch, CellRequest, ExitHow, ExitRecord, Failure, IdMap, ImageRoot, Keyring,
-    Launch, Listening, MAX_CELLS, MAX_DESCRIPTOR_NAME, MAX_JOINS, MAX_LAYERS, MAX_OWNER, MAX_PASSED,
-    MAX_PATHS, MAX_PID_ENV, MAX_RECORD, MAX_SEALED, MAX_STRING, MAX_SYSCTLS, MountTarget,
-    Namespaces, NodeEvent, NodeRequest, Open, OpenHow, Orphan, Pids, PowerMode, Principal, Record,
-    Role, Root, Stdio, Step, Sysctl, Uid, Volume, Welcome, WorkloadState,
+    Before, CellEvent, CellLaunch, CellRequest, ExitHow, ExitRecord, Failure, First, IdMap,
+    ImageRoot, Keyring, Launch, Listening, MAX_BEFORE, MAX_CELLS, MAX_DESCRIPTOR_NAME, MAX_JOINS,
+    MAX_LAYERS, MAX_OWNER, MAX_PASSED, MAX_PATHS, MAX_PID_ENV, MAX_RECORD, MAX_SEALED, MAX_STRING,
+    MAX_SYSCTLS, MountTarget, Namespaces, NodeEvent, NodeRequest, Open, OpenHow, Orphan, Pids,
+    PowerMode, Principal, Record, Role, Root, Stdio, Step, Sysctl, Uid, Volume, Welcome,
+    WorkloadState,
 };
 use crate::spawner::wire::SpawnerEvent;
 
@@ -282,6 +283,19 @@ layout!(Launch {
     linux32: Plain,
     label: Maybe(Plain),
     sandbox: Maybe(Plain),
+    before: Maybe(Plain),
+});
+
+layout!(Before {
+    state: Bytes(PATH),
+    programs: List(MAX_BEFORE, Plain),
+});
+
+layout!(First {
+    path: Bytes(PATH),
+    argv: List(STRINGS, Bytes(MAX_STRING)),
+    env: List(STRINGS, Bytes(MAX_STRING)),
+    timeout_ms: Plain,
 });
 
 layout!(Listening {
@@ -446,7 +460,7 @@ choice!(Step {
     18 Capabilities, 19 Seccomp, 20 Exec, 21 Namespace, 22 Root,
     23 Sysctl, 24 Scheduling, 25 Open,
     26 Sandbox, 27 SandboxNetwork, 28 SandboxUsers, 29 SandboxFilter, 30 SandboxLabel,
-    31 SandboxMemory, 32 Label, 33 Listener,
+    31 SandboxMemory, 32 Label, 33 Listener, 34 Before,
 });
 
 impl Field<Namespaces> for Plain {
