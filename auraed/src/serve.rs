@@ -20,7 +20,7 @@ use observe::Logs;
 use observe::journal::{Journal, Words};
 use pod::Pods;
 use runtime::ports::Neighbours;
-use runtime::{InitState, NodeInit, Runtime, Settings};
+use runtime::{Adoption, InitState, NodeInit, Runtime, Settings};
 use schedule::Schedules;
 use schedule::unit::Units;
 use store::{StateLock, Store};
@@ -139,24 +139,13 @@ impl Parts {
         other_cron::leave_out(&settings.cgroup_root);
         let controllers = kernel::cgroup::Cgroup::open(&settings.cgroup_root)?.controllers()?;
         // Cell-inits answer while policies are read here.
-        let adopting = tokio::spawn({
-            let (node, welcome) = (node_init.clone(), welcome.clone());
-            let (logs, archive) = (Arc::new(logs.clone()), Arc::new(store.clone()));
-            let (tenants, config) = (tenants.clone(), config.clone());
-            async move {
-                // Which cells have a network is known before they are shown.
-                let network = CellNetwork::open(&config, &tenants).await?;
-                let neighbours = Neighbours {
-                    logs,
-                    archive,
-                    networks: Arc::new(network.clone()),
-                    hooks: Arc::new(NodeHooks::open(&config.paths.run)?),
-                };
-                let started = Runtime::start(settings, node, &welcome, tenants, neighbours);
-                let (runtime, adoption) = started.await?;
-                anyhow::Ok((runtime, adoption, network))
-            }
-        });
+        let adopting = tokio::spawn(adopt(
+            config.clone(),
+            settings,
+            (node_init.clone(), welcome.clone()),
+            tenants.clone(),
+            (Arc::new(logs.clone()), Arc::new(store.clone())),
+        ));
         let identity = start_identity(config, &store, &node_init, welcome, &tenants).await?;
         let identity = Arc::new(identity);
         meters::register(&tenants, &identity);
@@ -204,6 +193,27 @@ impl Parts {
             controllers,
         })
     }
+}
+
+/// Takes over what an earlier daemon has left.
+async fn adopt(
+    config: Config,
+    settings: Settings,
+    (node, welcome): (NodeInit, Welcome),
+    tenants: Tenants,
+    (logs, archive): (Arc<Logs>, Arc<Store>),
+) -> anyhow::Result<(Runtime, Adoption, CellNetwork)> {
+    // Which cells have a network is known before they are shown.
+    let network = CellNetwork::open(&config, &tenants).await?;
+    let neighbours = Neighbours {
+        logs,
+        archive,
+        networks: Arc::new(network.clone()),
+        hooks: Arc::new(NodeHooks::open(&config.paths.run)?),
+    };
+    let started = Runtime::start(settings, node, &welcome, tenants, neighbours);
+    let (runtime, adoption) = started.await?;
+    Ok((runtime, adoption, network))
 }
 
 /// Logs are removed once it is known which of them belong to an object.

@@ -89,6 +89,8 @@ impl ContainerFlags {
             masked_paths: self.mask.clone(),
             read_only_paths: self.read_only_path.clone(),
             all_devices: self.all_devices,
+            // A line of words is no place for them.
+            hooks: Vec::new(),
             unmasked: self.unmasked,
             delegate_cgroup: self.delegate_cgroup,
             selinux_file_label: self.selinux_files.clone().unwrap_or_default(),

@@ -104,18 +104,14 @@ fn waits() -> &'static str {
     "while :; do busybox sleep 0.1; done"
 }
 
-#[tokio::test]
-async fn hooks_run_at_their_moments_and_where_they_should() {
-    let Some((node, administrator, _)) = cast().await else {
-        return;
-    };
-    with_image(&administrator).await;
-    let diary = Diary::of(&node);
+/// A hook of each moment, in another order than that of the moments.
+fn one_of_each(diary: &Diary) -> Vec<wire::Hook> {
     let spaces = "for it in net ipc uts cgroup user mnt; do readlink /proc/self/ns/$it; done";
-    let hooks =
-        vec![
-        // Each moment in the order of the list, whatever comes between.
-        diary.hook(Kind::Poststop, "echo \"$S\" >$D/poststop; echo poststop >>$D/order"),
+    vec![
+        diary.hook(
+            Kind::Poststop,
+            "echo \"$S\" >$D/poststop; echo poststop >>$D/order",
+        ),
         diary.hook(
             Kind::CreateContainer,
             &format!(
@@ -133,17 +129,35 @@ async fn hooks_run_at_their_moments_and_where_they_should() {
             ),
         ),
         diary.hook(Kind::CreateRuntime, "echo again >>$D/order"),
-        diary.hook(Kind::Poststart, "echo \"$S\" >$D/poststart; echo poststart >>$D/order"),
+        diary.hook(
+            Kind::Poststart,
+            "echo \"$S\" >$D/poststart; echo poststart >>$D/order",
+        ),
         wire::Hook {
             kind: Kind::StartContainer.into(),
             path: "/bin/busybox".to_owned(),
-            argv: ["busybox", "sh", "-c", "(busybox cat; echo; echo $A) >/tmp/state"]
-                .map(str::to_owned)
-                .to_vec(),
+            argv: [
+                "busybox",
+                "sh",
+                "-c",
+                "(busybox cat; echo; echo $A) >/tmp/state",
+            ]
+            .map(str::to_owned)
+            .to_vec(),
             env: [("A".to_owned(), "before".to_owned())].into(),
             timeout: None,
         },
-    ];
+    ]
+}
+
+#[tokio::test]
+async fn hooks_run_at_their_moments_and_where_they_should() {
+    let Some((node, administrator, _)) = cast().await else {
+        return;
+    };
+    with_image(&administrator).await;
+    let diary = Diary::of(&node);
+    let hooks = one_of_each(&diary);
     let said = format!(
         "busybox cat /etc/by-node /etc/by-container; busybox stat -c %u /etc/by-container; \
          busybox grep -c '\"pid\":1,' /tmp/state; busybox tail -n 1 /tmp/state; \
@@ -170,6 +184,17 @@ async fn hooks_run_at_their_moments_and_where_they_should() {
     );
     assert_eq!(late["pid"].as_u64(), Some(begun.pid.into()));
     assert_eq!(early["annotations"]["aurae.path"], "box");
+    are_where_they_should_be(&diary, begun.pid);
+    assert_eq!(bundles(&node), 1);
+    remove(&administrator).await;
+    diary.until("order", &format!("{order}poststop\n")).await;
+    assert_eq!(state("poststop")["status"], "stopped");
+    assert_eq!(bundles(&node), 0);
+    assert!(!mounts_of_node(&node), "a root stays attached");
+}
+
+/// By what the hooks and the program have said of their namespaces.
+fn are_where_they_should_be(diary: &Diary, pid: u32) {
     // The node's hook has the node's namespaces, but its own mounts.
     let own = |space: &str| {
         let link = std::fs::read_link(format!("/proc/self/ns/{space}")).unwrap();
@@ -182,7 +207,6 @@ async fn hooks_run_at_their_moments_and_where_they_should() {
     assert_eq!(shared.concat(), node_spaces);
     assert_ne!(format!("{}\n", lines[5]), own("mnt"));
     // The container's has the container's.
-    let pid = begun.pid;
     let spaces = std::fs::read_to_string(format!("/proc/{pid}/root/etc/spaces")).unwrap();
     let inside = diary.read("inside");
     for (line, theirs) in inside.lines().zip(spaces.lines()) {
@@ -191,12 +215,6 @@ async fn hooks_run_at_their_moments_and_where_they_should() {
             assert_eq!(line, theirs);
         }
     }
-    assert_eq!(bundles(&node), 1);
-    remove(&administrator).await;
-    diary.until("order", &format!("{order}poststop\n")).await;
-    assert_eq!(state("poststop")["status"], "stopped");
-    assert_eq!(bundles(&node), 0);
-    assert!(!mounts_of_node(&node), "a root stays attached");
 }
 
 /// Whether the node's own mounts have something of hooks.

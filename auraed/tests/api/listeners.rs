@@ -54,7 +54,7 @@ impl Agent {
                 let mut text = vec![0; 8192];
                 let heard = seqpacket::receive(connection.unwrap(), &mut text).unwrap();
                 let mut heard = heard.unwrap();
-                let document = serde_json::from_slice(&text[..heard.length]).unwrap();
+                let document = serde_json::from_slice(text.get(..heard.length).unwrap()).unwrap();
                 let theirs = heard.fds.remove(0);
                 assert!(heard.fds.is_empty());
                 let call = call.clone();
@@ -247,7 +247,6 @@ async fn an_agent_that_is_missing_takes_nothing_or_ends_costs_its_own_programs_a
             seconds: 0,
             nanos: 100_000_000,
         }),
-        ..Default::default()
     };
     runtime.stop(stop).await.unwrap();
     // It ends: calls that it would decide on aren't carried out.

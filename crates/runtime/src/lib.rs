@@ -69,6 +69,7 @@ use model::name::{Tenant, Uid};
 use model::status::Object;
 use model::time::Timestamp;
 
+pub use adopt::Adoption;
 pub use attach::{Attachment, End, Input, Kept};
 pub use direct::{Direct, Piece};
 pub use effects::Standing;

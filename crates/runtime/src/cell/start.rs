@@ -387,6 +387,7 @@ pub(crate) fn said(failure: &Failure) -> String {
 fn not_executed(failed: &Failure) -> Error {
     let text = std::io::Error::from_raw_os_error(failed.errno);
     let detail = &failed.detail;
+    let folder = detail.trim_start_matches("chdir ");
     let error = |reason, message: String, field: &str, hint: &str| {
         Error::new(reason, message)
             .errno(failed.errno)
@@ -429,10 +430,7 @@ fn not_executed(failed: &Failure) -> Error {
         ),
         Step::Directory => error(
             Reason::InvalidField,
-            format!(
-                "can't enter working directory {}: {text}",
-                detail.trim_start_matches("chdir ")
-            ),
+            format!("can't enter working directory {folder}: {text}"),
             "cwd",
             "give a folder that exists in the cell and that the user may enter",
         ),
@@ -446,33 +444,50 @@ fn not_executed(failed: &Failure) -> Error {
             "streams",
             "name a file that can be opened in the cell, or a terminal where that is asked for",
         ),
-        Step::Sandbox => sandbox(failed, "mounts"),
-        Step::SandboxNetwork => sandbox(failed, "network"),
-        Step::SandboxUsers => sandbox(failed, "users"),
-        Step::SandboxFilter => sandbox(failed, "filter"),
-        Step::SandboxLabel => sandbox(failed, "label"),
-        Step::SandboxMemory => sandbox(failed, "memory"),
+        Step::Sandbox
+        | Step::SandboxNetwork
+        | Step::SandboxUsers
+        | Step::SandboxFilter
+        | Step::SandboxLabel
+        | Step::SandboxMemory => sandbox(failed),
         Step::Label => lsm::refused(failed),
         Step::Capabilities => unsupported(failed, "capabilities", "name fewer capabilities"),
         Step::Seccomp => unsupported(failed, "seccomp", "the kernel refused the filter"),
-        Step::Before => error(
-            Reason::WrongState,
-            format!("a hook before the program has failed: {detail}"),
-            "argv",
-            "mend the hook startContainer of its container",
-        ),
-        Step::Listener => error(
-            Reason::WrongState,
-            format!("the agent of its filter didn't take its listener: {detail}"),
-            "seccomp.custom",
-            "have the agent listen at listenerPath, then try again",
-        ),
+        Step::Before | Step::Listener => by_others(failed),
         _ => failure("the program was not started", failed),
     }
 }
 
+/// A step at which a program of the node's or of the container's has its say.
+fn by_others(failed: &Failure) -> Error {
+    let (what, field, hint) = match failed.step {
+        Step::Before => (
+            "a hook before the program has failed",
+            "argv",
+            "mend the hook startContainer of its container",
+        ),
+        _ => (
+            "the agent of its filter didn't take its listener",
+            "seccomp.custom",
+            "have the agent listen at listenerPath, then try again",
+        ),
+    };
+    Error::new(Reason::WrongState, format!("{what}: {}", failed.detail))
+        .errno(failed.errno)
+        .field(format!("executable.spec.{field}"))
+        .hint(hint)
+}
+
 /// A step of [`crate::sandbox::Sandbox`]; the detail says whose it is.
-fn sandbox(failed: &Failure, part: &str) -> Error {
+fn sandbox(failed: &Failure) -> Error {
+    let part = match failed.step {
+        Step::SandboxNetwork => "network",
+        Step::SandboxUsers => "users",
+        Step::SandboxFilter => "filter",
+        Step::SandboxLabel => "label",
+        Step::SandboxMemory => "memory",
+        _ => "mounts",
+    };
     let text = std::io::Error::from_raw_os_error(failed.errno);
     Error::new(Reason::Unsupported, format!("{}: {text}", failed.detail))
         .errno(failed.errno)
