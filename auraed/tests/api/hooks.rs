@@ -101,7 +101,7 @@ fn bundles(node: &TestNode) -> usize {
 }
 
 fn waits() -> &'static str {
-    "while :; do busybox sleep 0.1; done"
+    "trap 'exit 0' TERM; while :; do busybox sleep 0.1; done"
 }
 
 /// A hook of each moment, in another order than that of the moments.

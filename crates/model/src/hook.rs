@@ -171,7 +171,8 @@ mod tests {
         assert_eq!(hook.check(), Ok(()));
         assert_eq!(hook.effective_argv(), ["/bin/true"]);
         assert_eq!(hook.effective_timeout(), DEFAULT_HOOK_TIMEOUT);
-        let wrong: [(&str, fn(&mut Hook)); 6] = [
+        type Change = fn(&mut Hook);
+        let wrong: [(&str, Change); 6] = [
             ("path", |it| it.path = "true".into()),
             ("argv[1]", |it| it.argv = vec!["a".into(), "\0".into()]),
             ("env", |it| it.env = [("A=".into(), String::new())].into()),
