@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Bundles: a folder for each container with hooks, `RUN/hooks/UID`. `config.json` is for its hooks,
-//! which look there for the container's root, as in a bundle of the OCI runtime specification;
-//! `kept.json` is the daemon's own. Gone when the last hook has run.
+//! Bundles: a folder for each container with hooks, `RUN/hooks/UID`. `config.json` is for its
+//! hooks, which look there for the container's root, as in a bundle of the OCI runtime
+//! specification; `kept.json` is the daemon's own. Gone when the last hook has run.
 
 use std::collections::HashMap;
 use std::fs::{DirBuilder, OpenOptions};
@@ -25,8 +25,6 @@ const ROOT: &str = "rootfs";
 pub(super) struct Kept {
     pub(super) meta: Meta,
     pub(super) hooks: Vec<Hook>,
-    /// Of its init, as long as that lives.
-    pub(super) pid: i32,
 }
 
 impl Kept {
@@ -98,8 +96,16 @@ impl Bundles {
         Ok(found)
     }
 
-    /// Makes one. What makes it count comes last. Blocks.
+    /// Makes one, or leaves nothing. Blocks.
     pub(super) fn put(&self, kept: &Kept) -> std::io::Result<()> {
+        self.try_put(kept).inspect_err(|_| {
+            // What stays counts for nothing, and the next daemon removes it.
+            let _ = self.remove(kept.meta.uid);
+        })
+    }
+
+    /// What makes it count comes last.
+    fn try_put(&self, kept: &Kept) -> std::io::Result<()> {
         let folder = self.folder(kept.meta.uid);
         let make = |path: &Path, mode| DirBuilder::new().recursive(true).mode(mode).create(path);
         // A hook in a container's namespaces is another user than the node's root.
@@ -147,7 +153,6 @@ mod tests {
                 Hook::new(Moment::Poststop, "/bin/late"),
                 Hook::new(Moment::CreateRuntime, "/bin/early"),
             ],
-            pid: 7,
         }
     }
 

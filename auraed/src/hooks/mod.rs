@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Hooks of containers that run on the node: the runtime's port for them ([`Hooks`], ADR 89). A hook
-//! is a program of the administrator's, run as plugins of CNI are (crate `programs`), and started by
-//! [`program`], which takes it to where it is to run.
+//! Hooks of containers that run on the node: the runtime's port for them ([`Hooks`], ADR 89). A
+//! hook is a program of the administrator's, run as plugins of CNI are (crate `programs`), and
+//! started by [`program`], which takes it to where it is to run.
 //!
-//! What hooks a container has is kept in its bundle ([`bundle`]), a folder of the daemon's own: what
-//! is there is owed. So the last hooks run once at least, whatever dies in between: the next daemon
-//! runs those of a bundle whose cell is no more.
+//! What hooks a container has is kept in its bundle ([`bundle`]), a folder of the daemon's own:
+//! what is there is owed. So the last hooks run once at least, whatever dies in between: the next
+//! daemon runs those of a bundle whose cell is no more.
 
 mod bundle;
 pub(crate) mod program;
@@ -46,7 +46,7 @@ struct Inner {
 }
 
 impl NodeHooks {
-    /// Finds what an earlier daemon has kept. What it owes to cells that are no more is done beside.
+    /// Finds what an earlier daemon has kept. What cells that are no more are owed is done beside.
     ///
     /// # Errors
     /// The daemon's own folder can't be read.
@@ -83,7 +83,7 @@ impl NodeHooks {
             spaces,
         } = container;
         let uid = meta.uid;
-        let kept = Arc::new(Kept { meta, hooks, pid });
+        let kept = Arc::new(Kept { meta, hooks });
         let put = tokio::task::spawn_blocking({
             let (hooks, kept) = (self.clone(), kept.clone());
             move || hooks.0.bundles.put(&kept)

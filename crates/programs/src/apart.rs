@@ -75,8 +75,8 @@ impl Apart {
     }
 }
 
-/// The group of that name in another one, with nothing in it: what an earlier daemon's programs have
-/// left is killed and waited for.
+/// The group of that name in another one, with nothing in it: what programs of an earlier daemon
+/// have left is killed and waited for.
 ///
 /// # Errors
 /// Something lives on after 30 s, or the group can't be made.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The hooks of a container: those of its devices, then its own. When they run is decided here, and
-//! how is the port's ([`Hooks`](crate::ports::Hooks)), which keeps them: what a cell-init says comes
-//! from the tenant's side, and no program of the node is run because of it. Those that run inside of
-//! the container are the cell-init's child's ([`Before`]).
+//! how is the port's ([`Hooks`](crate::ports::Hooks)), which keeps them: what a cell-init says is
+//! the tenant's side, and no program of the node is run because of it. Those that run inside of the
+//! container are the cell-init's child's ([`Before`]).
 
 use std::path::PathBuf;
 

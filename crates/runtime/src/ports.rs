@@ -221,7 +221,8 @@ pub trait Hooks: Send + Sync + 'static {
     /// Keeps the hooks of a container, and runs those of its making.
     ///
     /// # Errors
-    /// `WRONG_STATE`: one of them has failed; those after it aren't run. [`Self::gone`] is to follow.
+    /// `WRONG_STATE`: one of them has failed; those after it aren't run. [`Self::gone`] is to
+    /// follow.
     fn made(&self, container: NewContainer) -> BoxFuture<'static, Result<(), Error>>;
 
     /// Those of that moment.

@@ -186,8 +186,8 @@ impl Document {
 
     /// The same as two programs, to be installed one after the other. With the first the process
     /// hands its listener over, and is bound by nothing else of the profile meanwhile. It calls
-    /// `sendmsg` and `recvmsg` for that, and `write` where it fails. Of two filters the kernel takes the stricter word,
-    /// so both together are the one of [`Self::compile`] (seccomp(2)).
+    /// `sendmsg` and `recvmsg` for that, and `write` where it fails. Of two filters the kernel
+    /// takes the stricter word, so both together are the one of [`Self::compile`] (seccomp(2)).
     ///
     /// # Errors
     /// As [`Self::compile`].
