@@ -11,6 +11,7 @@ use kernel::seccomp::document::{self, DocumentError};
 use kernel::seccomp::{Action, Arch, Profile, Rule, container, no_set_id, no_set_id_on};
 use model::error::Error;
 use model::executable::Effective;
+use model::seccomp::Seccomp;
 use model::seccomp::document::{Document, Entry, Machine};
 
 use crate::listener::Agent;
@@ -166,6 +167,14 @@ fn custom(effective: &Effective, node_mounts: bool) -> Result<Compiled, Error> {
     })
 }
 
+/// Whether an agent of the node decides on calls.
+pub(crate) fn has_agent(wanted: &Seccomp) -> Result<bool, Error> {
+    match wanted.custom.is_empty() {
+        true => Ok(false),
+        false => Ok(!Document::read(&wanted.custom)?.listener_path.is_empty()),
+    }
+}
+
 /// What a filter in Docker's form asks for that is administrators' alone.
 pub(crate) fn privileged(text: &str) -> Result<Option<&'static str>, Error> {
     let read = Document::read(text)?;
@@ -230,7 +239,7 @@ fn machine() -> Machine {
 mod tests {
     use super::*;
     use model::executable::{Draft, ExecutableSpec, LogPolicy};
-    use model::seccomp::{Profile as Wanted, Seccomp};
+    use model::seccomp::Profile as Wanted;
 
     fn effective(seccomp: Seccomp) -> Effective {
         let draft = Draft {

@@ -7,7 +7,8 @@ use init::protocol::Pids;
 use model::cell::{Access, CellSpec, Mount, Namespace};
 use model::container::Defaults;
 use model::error::{Error, Reason};
-use model::executable::Effective;
+use model::executable::{Effective, ExecutableSpec};
+use model::seccomp::Seccomp;
 use model::status::Object;
 
 use super::executable::Executable;
@@ -15,6 +16,7 @@ use super::executables::Executables;
 use super::state::Cell;
 use crate::index::{Index, Key};
 use crate::record::{self, ExecutableRecord};
+use crate::seccomp;
 
 /// The environment variable with the host name, as container runtimes set it.
 const HOSTNAME: &str = "HOSTNAME";
@@ -32,12 +34,15 @@ pub(super) fn beside(
         };
     }
     record.defaults = Some(match running(executables) {
-        Some(main) if !record.spec.main => Defaults {
-            capabilities: main.record.spec.capabilities.clone(),
-            no_new_privileges: main.record.spec.no_new_privileges,
-            seccomp: main.record.spec.seccomp.clone(),
-            ..main.effective.defaults_beside()
-        },
+        Some(main) if !record.spec.main => {
+            check_agent(&record.spec, main)?;
+            Defaults {
+                capabilities: main.record.spec.capabilities.clone(),
+                no_new_privileges: main.record.spec.no_new_privileges,
+                seccomp: main.record.spec.seccomp.clone(),
+                ..main.effective.defaults_beside()
+            }
+        }
         _ => {
             let image = cell.record.image.as_ref();
             let mut defaults = image
@@ -52,6 +57,22 @@ pub(super) fn beside(
         }
     });
     Ok(record)
+}
+
+/// Who has the filter of a main process has its agent, a socket of the node. Whose it is, no
+/// cell-init says: it could name any.
+fn check_agent(spec: &ExecutableSpec, main: &Executable) -> Result<(), Error> {
+    let filter = &main.record.spec.seccomp;
+    if !main.was_told || spec.seccomp != Seccomp::default() || !seccomp::has_agent(filter)? {
+        return Ok(());
+    }
+    let message = format!(
+        "the filter of {} has an agent, and was begun by an earlier daemon",
+        main.record.meta.path
+    );
+    Err(Error::new(Reason::WrongState, message)
+        .field("executable.spec.seccomp")
+        .hint("give a filter of its own, or run the main process anew"))
 }
 
 /// The pid namespace of a new executable.

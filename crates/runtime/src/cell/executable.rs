@@ -41,6 +41,8 @@ pub(crate) struct Executable {
     pub(crate) exit: Option<Exit>,
     /// How it ended, as an earlier daemon was told; not dealt with yet.
     pub(crate) adopted_exit: Option<Exit>,
+    /// Its record has come back from the cell-init: of the node it says nothing that counts.
+    pub(crate) was_told: bool,
     /// How its main process ended, while it isn't known whether another has taken its place.
     pub(super) left: Option<Exit>,
     /// How far its end has come.
@@ -97,6 +99,7 @@ impl Executable {
             starter: None,
             exit: None,
             adopted_exit: None,
+            was_told: false,
             left: None,
             teardown: Teardown::BEGIN,
             first: None,

@@ -64,6 +64,7 @@ pub(crate) fn examine(
     let pid = own_process(|| Ok(name.to_owned()), &leaf, kept.process)?;
     let effective = record.effective().map_err(|error| error.to_string())?;
     let mut executable = Executable::new(record, effective, Arc::new(leaf));
+    executable.was_told = true;
     executable.status.pid = pid;
     executable.status.started = Some(Timestamp(kept.state.started_ns));
     executable.adopted_exit = kept.state.exit.as_ref().map(exit_of);
