@@ -139,7 +139,7 @@ async fn tried(person: &Person, spec: wire::ExecutableSpec) -> Result<wire::exit
 
 #[tokio::test]
 async fn an_agent_decides_on_calls_and_is_told_whose_they_are() {
-    let Some((mut node, administrator, _)) = cast().await else {
+    let Some((node, administrator, _)) = cast().await else {
         return;
     };
     with_image(&administrator).await;
@@ -164,7 +164,16 @@ async fn an_agent_decides_on_calls_and_is_told_whose_they_are() {
     }
     let how = tried(&administrator, script("busybox mkdir /tmp/a")).await;
     assert_eq!(how.unwrap(), WELL, "the control: without an agent");
-    // The daemon's death is none of the agent's.
+}
+
+/// The daemon's death is none of the agent's.
+#[tokio::test]
+async fn an_agent_outlives_the_daemon_and_no_cell_init_names_one() {
+    let Some((mut node, administrator, _)) = cast().await else {
+        return;
+    };
+    with_image(&administrator).await;
+    let agent = Agent::at(node.folder().join("agent"), Habit::RefusesTheFirst);
     let waits = "until [ -e /tmp/go ]; do busybox sleep 0.1; done";
     let text = format!("{waits}; {TWICE} && echo made; while :; do busybox sleep 0.1; done");
     let mut asked = request("box/main", asking(&agent.socket, script(&text)));
