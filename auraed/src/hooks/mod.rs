@@ -125,7 +125,7 @@ impl NodeHooks {
         };
         let said = program.run(Some(&apart)).await;
         let said = said.map_err(|error| failed(error.to_string()))?;
-        match said.is_well {
+        match said.status.success() {
             true => Ok(()),
             false => Err(failed(words_of(&said))),
         }

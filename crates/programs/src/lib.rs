@@ -16,7 +16,7 @@ pub use run::{Program, Said};
 use std::path::{Path, PathBuf};
 
 /// What programs that run others find them by.
-pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Why a program did not come to an end of its own.
 #[derive(Debug, thiserror::Error)]

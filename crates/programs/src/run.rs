@@ -40,8 +40,6 @@ pub struct Said {
     pub out: Vec<u8>,
     /// The first MiB of its standard error.
     pub err: Vec<u8>,
-    /// Whether it exited with 0.
-    pub is_well: bool,
     /// How it ended.
     pub status: ExitStatus,
 }
@@ -147,12 +145,7 @@ async fn converse(child: &mut Child, input: &[u8]) -> std::io::Result<Said> {
     }
     // The same answer again where it was waited for.
     let status = child.wait().await?;
-    Ok(Said {
-        out,
-        err,
-        is_well: status.success(),
-        status,
-    })
+    Ok(Said { out, err, status })
 }
 
 #[cfg(test)]
@@ -177,9 +170,12 @@ mod tests {
             (&said.out[..], &said.err[..]),
             (&b"word"[..], &b"me none\n"[..])
         );
-        assert_eq!((said.is_well, said.status.code()), (false, Some(3)));
+        assert_eq!(
+            (said.status.success(), said.status.code()),
+            (false, Some(3))
+        );
         let deaf = shell("exec <&-; exit 0", 60).run(None).await.unwrap();
-        assert!(deaf.is_well);
+        assert!(deaf.status.success());
     }
 
     #[tokio::test]

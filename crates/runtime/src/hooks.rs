@@ -4,11 +4,7 @@
 //! the tenant's side, and no program of the node is run because of it. Those that run inside of the
 //! container are the cell-init's child's ([`Before`]).
 
-use std::path::PathBuf;
-
 use init::protocol::{Before, First};
-use kernel::namespace;
-use kernel::pidfd;
 use model::error::Error;
 use model::hook::{Hook, Moment};
 use model::status::Meta;
@@ -99,7 +95,7 @@ pub fn annotations(meta: &Meta) -> Value {
 
 /// The namespaces of a cell's init.
 fn spaces_of(init: &InitProcess) -> Result<Spaces, Error> {
-    let open = |name| namespace_of(init, name);
+    let open = |name| init.namespace(name);
     Ok(Spaces {
         mounts: open("mnt")?,
         users: open("user")?,
@@ -108,20 +104,4 @@ fn spaces_of(init: &InitProcess) -> Result<Spaces, Error> {
         uts: open("uts")?,
         cgroup: open("cgroup")?,
     })
-}
-
-/// One namespace of a cell-init, by its name in proc. The process's number is its own as long as it
-/// lives, and that is looked at afterwards.
-pub(crate) fn namespace_of(init: &InitProcess, name: &str) -> Result<std::os::fd::OwnedFd, Error> {
-    let failed = |error: kernel::Error| {
-        let message = format!("the namespace {name} of the cell: {error}");
-        Error::internal(message).errno(error.errno())
-    };
-    let process = init.process();
-    let path = PathBuf::from(format!("/proc/{}/ns/{name}", process.pid()));
-    let opened = namespace::open(&path).map_err(failed)?;
-    match pidfd::has_ended(&*process).map_err(failed)? {
-        false => Ok(opened),
-        true => Err(Error::internal("the cell's init has ended")),
-    }
 }

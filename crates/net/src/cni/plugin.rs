@@ -224,7 +224,7 @@ fn read(call: &Call, said: &Said) -> Result<Value> {
         }
     };
     let parsed = serde_json::from_slice::<Value>(&said.out);
-    if said.is_well {
+    if said.status.success() {
         // Only two commands have a result.
         return match parsed {
             Ok(value) => Ok(value),

@@ -31,7 +31,6 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use super::cell::owner::{Beginning, Line, Owner};
 use super::cell::resume::Attaching;
 use super::cell::{init, limits};
-use super::create::network::namespace_of;
 use super::devices;
 use super::ids::{IdPool, IdRange};
 use super::index::counts::LimitsNow;
@@ -425,7 +424,7 @@ impl Adopter {
         }
         if found.record.attached {
             // Without it plugins remove what they can name; the cell is as it was.
-            match namespace_of(&found.init) {
+            match found.init.namespace("net") {
                 Ok(netns) => shared.networks.adopted(found.uid, netns),
                 Err(error) => tracing::warn!(uid = %found.uid, %error, "its network's end"),
             }

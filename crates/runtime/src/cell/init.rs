@@ -11,8 +11,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kernel::cgroup::{Cgroup, find};
+use kernel::namespace;
 use kernel::pidfd;
 use kernel::signal::Signal;
+use model::error::Error;
 use model::name::Uid;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -43,15 +45,9 @@ pub(crate) struct InitProcess {
 /// One process, for as long as something is to be done with it.
 #[derive(Debug)]
 pub(crate) struct Process {
+    /// In the daemon's pid namespace.
     pid: i32,
     pidfd: OwnedFd,
-}
-
-impl Process {
-    /// In the daemon's pid namespace.
-    pub(crate) fn pid(&self) -> i32 {
-        self.pid
-    }
 }
 
 impl AsFd for Process {
@@ -117,6 +113,22 @@ impl InitProcess {
     /// In the daemon's pid namespace.
     pub(crate) fn pid(&self) -> i32 {
         self.lock().pid
+    }
+
+    /// One of its namespaces, by its name in proc. The process's number is its own as long as it
+    /// lives, and that is looked at afterwards.
+    pub(crate) fn namespace(&self, name: &str) -> Result<OwnedFd, Error> {
+        let failed = |error: kernel::Error| {
+            let message = format!("the namespace {name} of the cell: {error}");
+            Error::internal(message).errno(error.errno())
+        };
+        let process = self.process();
+        let path = PathBuf::from(format!("/proc/{}/ns/{name}", process.pid));
+        let opened = namespace::open(&path).map_err(failed)?;
+        match pidfd::has_ended(&*process).map_err(failed)? {
+            false => Ok(opened),
+            true => Err(Error::internal("the cell's init has ended")),
+        }
     }
 
     /// SIGKILL. One that has ended needs none, one that is another cell's gets none.

@@ -3,8 +3,6 @@
 //! namespace is there and none of its programs. What a network is made of is the port's
 //! ([`Networks`](crate::ports::Networks)).
 
-use std::os::fd::OwnedFd;
-
 use model::cell::CellSpec;
 use model::error::Error;
 use model::network::{Attached, Mode, Network};
@@ -15,7 +13,7 @@ use crate::cell::init::InitProcess;
 use crate::index::Key;
 use crate::ports::Attach;
 use crate::record::CellRecord;
-use crate::{Shared, hooks, privilege};
+use crate::{Shared, privilege};
 
 /// Whether a cell with this record is to be attached.
 ///
@@ -76,14 +74,9 @@ pub(super) async fn attach(
     let attach = Attach {
         uid: record.meta.uid,
         tenant: record.meta.tenant.clone(),
-        netns: namespace_of(init)?,
+        netns: init.namespace("net")?,
         network: asked(&record.spec),
         on_loopback: record.by_administrator,
     };
     shared.networks.attach(attach).await.map(Some)
-}
-
-/// The network namespace of a cell-init.
-pub(crate) fn namespace_of(init: &InitProcess) -> Result<OwnedFd, Error> {
-    hooks::namespace_of(init, "net")
 }
