@@ -8,6 +8,7 @@ pub mod codec;
 pub mod convert;
 pub mod limits;
 pub mod part;
+pub mod standing;
 pub mod status;
 
 use std::sync::LazyLock;

@@ -143,6 +143,49 @@ pub fn from_status(status: &Status) -> Failure {
     }
 }
 
+/// The error that another node has answered with, for a node that asked it on behalf of a caller:
+/// `from` is what that caller knows it by. An answer that isn't Aurae's is of the way there.
+pub fn error_of(status: &Status, from: &str) -> Error {
+    let failure = from_status(status);
+    let Some(reason) = failure.reason else {
+        let message = format!("{from}: {}", failure.message);
+        return Error::new(reason_of(failure.code), message);
+    };
+    let message = match &failure.field {
+        // The field says it, and `to_status` puts it before the message again.
+        Some(field) if reason == Reason::InvalidField => {
+            let whole = failure.message.as_str();
+            let rest = whole.strip_prefix(field.as_str()).map(str::trim_start);
+            rest.unwrap_or(whole).to_owned()
+        }
+        _ => failure.message,
+    };
+    let mut error = Error::new(reason, message);
+    if let Some(field) = failure.field {
+        error = error.field(field);
+    }
+    if let Some(hint) = failure.hint {
+        error = error.hint(hint);
+    }
+    if let Some(object) = failure.object {
+        error = error.about(object.kind, object.name);
+    }
+    match failure.retry_after {
+        Some(after) => error.retry_after(after),
+        None => error,
+    }
+}
+
+/// Of what isn't a node's own word.
+fn reason_of(code: Code) -> Reason {
+    match code {
+        Code::DeadlineExceeded | Code::Cancelled => Reason::Deadline,
+        Code::Unimplemented => Reason::Unsupported,
+        Code::ResourceExhausted => Reason::LimitExceeded,
+        _ => Reason::Degraded,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -176,6 +219,17 @@ mod tests {
         assert_eq!(failure.object.unwrap().name, "web/nginx");
         assert!(failure.hint.unwrap().contains("aurae exec"));
         assert_eq!(failure.retry_after, Some(Duration::from_millis(1500)));
+    }
+
+    #[test]
+    fn an_error_of_another_node_is_told_on_as_it_was() {
+        let error = Error::invalid("pod.spec.volumes[0]", "must have a name")
+            .hint("give it one")
+            .about("pod", "web");
+        assert_eq!(error_of(&to_status(error.clone()), "vm"), error);
+        let lost = error_of(&Status::unavailable("transport error"), "vm");
+        assert_eq!(lost.reason, Reason::Degraded);
+        assert_eq!(lost.message, "vm: transport error");
     }
 
     #[test]

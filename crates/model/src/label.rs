@@ -20,6 +20,10 @@ const MAX_PART: usize = 63;
 /// Keys that begin so say whose run an object is: the node alone writes them.
 pub const RESERVED: &str = "schedule.aurae/";
 
+/// Keys that begin so are a node's on a pod that it runs on another daemon: by them it knows its
+/// own there.
+pub const MARKS: &str = "sandbox.aurae/";
+
 /// The labels of one object; checked.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(
@@ -82,6 +86,20 @@ impl Labels {
         let own = self.reserved().map(|(k, v)| (k.to_owned(), v.to_owned()));
         map.extend(own);
         Self::new(map)
+    }
+
+    /// What a pod is told of its labels: not the marks of the node that runs it from elsewhere.
+    #[must_use]
+    pub fn told(&self) -> Self {
+        let told = self.iter().filter(|(key, _)| !key.starts_with(MARKS));
+        Self(told.map(|(k, v)| (k.to_owned(), v.to_owned())).collect())
+    }
+
+    /// What a caller could have sent of them: not what a node wrote on the object.
+    #[must_use]
+    pub fn sent(&self) -> Self {
+        let sent = self.iter().filter(|(key, _)| !key.starts_with(RESERVED));
+        Self(sent.map(|(k, v)| (k.to_owned(), v.to_owned())).collect())
     }
 
     fn reserved(&self) -> impl Iterator<Item = (&str, &str)> {

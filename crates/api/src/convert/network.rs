@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use model::error::{Error, Result, Within};
 use model::network::{
-    Attached, CniNetwork, Dns, HostAlias, Mode, Network, Protocol, PublishedPort,
+    Attached, CniNetwork, Dns, HostAlias, Interface, Mode, Network, Protocol, PublishedPort,
 };
 
 use super::scalar::enumeration;
@@ -129,6 +129,27 @@ fn to_port(port: &PublishedPort) -> wire::PublishedPort {
         host_port: port.host_port.into(),
         port: port.port.into(),
     }
+}
+
+/// What another node says that something there is attached to.
+pub(super) fn attached(message: wire::NetworkStatus) -> Result<Attached> {
+    let addresses = |field: &str, list: Vec<String>| {
+        let all = list.iter().map(|text| address(field, text));
+        all.collect::<Result<Vec<_>>>()
+    };
+    let interfaces = message.interfaces.into_iter().map(|it| {
+        Ok(Interface {
+            name: it.name,
+            addresses: addresses("interfaces.addresses", it.addresses)?,
+            gateways: addresses("interfaces.gateways", it.gateways)?,
+            mac: it.mac,
+            cni: it.cni,
+        })
+    });
+    Ok(Attached {
+        interfaces: interfaces.collect::<Result<_>>()?,
+        ports: message.ports.into_iter().map(port).collect::<Result<_>>()?,
+    })
 }
 
 pub(super) fn to_status(attached: &Attached) -> wire::NetworkStatus {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Statuses and exits for the wire.
 
+use model::error::{Error, Result};
 use model::exit::{Exit, How, Rusage};
 use model::lifecycle::State;
 use model::status::{CellStatus, Condition, ExecutableStatus, FinalUsage, Meta, Object};
 
 use super::object::to_object_ref;
-use super::scalar::{to_duration, to_timestamp};
+use super::scalar::{maybe_duration, maybe_timestamp, to_duration, to_timestamp};
 use super::{cell, executable, network};
 use crate::runtime::v0 as wire;
 
@@ -123,6 +124,42 @@ pub fn to_exit(exit: &Exit) -> wire::Exit {
         finished: exit.finished.map(to_timestamp),
         rusage: exit.rusage.as_ref().map(to_rusage),
     }
+}
+
+/// How a process ended on another node, as that one says.
+pub(super) fn exit(message: wire::Exit) -> Result<Exit> {
+    let number = |number: u32| {
+        u8::try_from(number).map_err(|_| Error::invalid("exit", "must be from 0 to 255"))
+    };
+    let how = match message.how {
+        Some(wire::exit::How::Code(code)) => How::Code(number(code)?),
+        Some(wire::exit::How::Signal(signal)) => How::Signal(number(signal)?),
+        Some(wire::exit::How::Unknown(_)) | None => How::Unknown,
+    };
+    Ok(Exit {
+        how,
+        oom_killed: message.oom_killed,
+        oom_kills: message.oom_kills,
+        core_dumped: message.core_dumped,
+        started: maybe_timestamp("exit.started", message.started.as_ref())?,
+        finished: maybe_timestamp("exit.finished", message.finished.as_ref())?,
+        rusage: message.rusage.map(rusage).transpose()?,
+    })
+}
+
+fn rusage(message: wire::Rusage) -> Result<Rusage> {
+    let time = |field: &str, time: Option<&prost_types::Duration>| {
+        maybe_duration(field, time).map(Option::unwrap_or_default)
+    };
+    Ok(Rusage {
+        user_time: time("exit.rusage.user_time", message.user_time.as_ref())?,
+        system_time: time("exit.rusage.system_time", message.system_time.as_ref())?,
+        max_rss_bytes: message.max_rss_bytes,
+        minor_faults: message.minor_faults,
+        major_faults: message.major_faults,
+        voluntary_switches: message.voluntary_switches,
+        involuntary_switches: message.involuntary_switches,
+    })
 }
 
 fn to_rusage(rusage: &Rusage) -> wire::Rusage {

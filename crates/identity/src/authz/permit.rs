@@ -164,6 +164,16 @@ impl Permit {
         self.administrator
     }
 
+    /// The same for a caller that gives up being an administrator for this call: what is for
+    /// administrators alone is refused then.
+    #[must_use]
+    pub fn as_a_member(self) -> Self {
+        Self {
+            administrator: false,
+            ..self
+        }
+    }
+
     /// The node acts by itself.
     pub fn is_the_nodes(&self) -> bool {
         self.peer.is_none() && !self.unbounded

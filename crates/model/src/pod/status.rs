@@ -2,6 +2,7 @@
 //! What is known of a pod, as clients see it.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -49,7 +50,7 @@ pub struct PodStatus {
     /// Its class of service.
     pub qos: Qos,
     /// What keeps it apart: the name of a class.
-    pub sandbox_class: &'static str,
+    pub sandbox_class: Arc<str>,
     /// Init containers first, in the spec's order.
     pub containers: Vec<ContainerStatus>,
     /// Those that were added to look at it, in that order.

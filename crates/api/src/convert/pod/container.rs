@@ -72,6 +72,7 @@ fn variable(message: wire::EnvVar) -> Result<EnvVar> {
         Some(Wire::Value(value)) => From::Value(value),
         Some(Wire::Fact(number)) => From::Fact(fact(number)?),
         Some(Wire::Label(key)) => From::Label(key),
+        Some(Wire::Secret(value)) => From::Secret(value),
     };
     Ok(EnvVar {
         name: message.name,

@@ -2,10 +2,12 @@
 //! Pods: requests and specs from the wire, specs and statuses back. A manifest of Kubernetes
 //! becomes a message here, for clients.
 
+mod back;
 mod container;
 mod spec;
 mod status;
 mod volume;
+mod whole;
 
 use model::error::{Error, Result, Within};
 use model::name::Tenant;
@@ -20,10 +22,12 @@ use super::request::{of_kind, page_size, token};
 use super::scalar::{enumeration, maybe_duration, parse, required};
 use crate::pod::v0 as wire;
 
+pub use back::{meta, status};
 pub(in crate::convert) use container::{probe, to_probe};
 pub use model::pod::manifest::{Manifest, Problem, PullSecret, read as read_manifest, read_partly};
 pub use spec::{spec, to_spec};
 pub use status::{to_gone, to_status};
+pub use whole::{to_whole_container, to_whole_spec};
 
 /// Checks the request of `Run`.
 ///

@@ -34,7 +34,7 @@ pub fn to_status(status: &PodStatus) -> wire::PodStatus {
         events: status.events.iter().map(to_event).collect(),
         network: status.network.as_ref().map(to_network_status),
         host_addresses: hosts.map(ToString::to_string).collect(),
-        sandbox_class: status.sandbox_class.to_owned(),
+        sandbox_class: status.sandbox_class.to_string(),
     }
 }
 

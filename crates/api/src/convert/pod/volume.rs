@@ -28,7 +28,7 @@ fn files(message: wire::FilesVolume) -> Result<Files> {
     Ok(Files {
         files: message.files,
         mode: message.mode,
-        secret: false,
+        secret: message.secret,
         facts: facts.collect::<Result<_>>()?,
         modes: message.modes,
     })
@@ -117,6 +117,7 @@ fn to_files(files: &Files) -> wire::FilesVolume {
         mode: files.mode,
         facts: files.facts.iter().map(to_file_fact).collect(),
         modes: files.modes.clone(),
+        secret: files.secret,
     }
 }
 
