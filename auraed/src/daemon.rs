@@ -19,6 +19,7 @@ use tenants::Tenants;
 use crate::capacity;
 use crate::cell_network::CellNetwork;
 use crate::config::{self, Config, Loaded, Sources, is_reloadable};
+use crate::elsewhere::Links;
 use crate::first;
 use crate::host;
 use crate::reserve;
@@ -44,6 +45,8 @@ pub(crate) struct Daemon {
     pub(crate) logs: Logs,
     pub(crate) store: Store,
     pub(crate) images: Images,
+    /// Daemons on which pods of this node run.
+    pub(crate) elsewhere: Links,
     pub(crate) runtime: Runtime,
     pub(crate) units: Units,
     pub(crate) cell_network: CellNetwork,
@@ -111,7 +114,7 @@ impl Daemon {
         self.node_init.shutdown(mode, bound).await;
     }
 
-    fn features(&self) -> Vec<(&'static str, Result<(), String>)> {
+    fn features(&self) -> Vec<(String, Result<(), String>)> {
         let words = |f: &init::protocol::Failure| {
             let error = std::io::Error::from_raw_os_error(f.errno);
             format!("{}: {error}", f.detail)
@@ -123,7 +126,7 @@ impl Daemon {
                 format!("the cgroup v2 controller {name} is not available to the node")
             })
         };
-        vec![
+        let own = [
             ("cells.isolated", isolation),
             ("cells.network", self.cell_network.state()),
             ("reserve.memory", memory_reserve()),
@@ -132,7 +135,11 @@ impl Daemon {
             ("limits.memory", controller("memory")),
             ("limits.pids", controller("pids")),
             ("limits.io", controller("io")),
-        ]
+        ];
+        let own = own.map(|(name, state)| (name.to_owned(), state));
+        let classes = self.elsewhere.values();
+        let classes = classes.map(|link| (format!("sandboxes.{}", link.class()), link.state()));
+        own.into_iter().chain(classes).collect()
     }
 }
 

@@ -14,6 +14,7 @@ mod cell_network;
 mod config;
 mod daemon;
 mod declared;
+mod elsewhere;
 mod first;
 mod hooks;
 mod host;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use identity::Identity;
-use pod::{Pods, Settings};
+use pod::{Classes, Pods, Settings};
 use runtime::Runtime;
 use tenants::Tenants;
 
@@ -19,12 +19,14 @@ pub(crate) fn start(
     runtime: &Runtime,
     identity: &Arc<Identity>,
     tenants: &Tenants,
+    classes: Classes,
 ) -> anyhow::Result<Pods> {
     let settings = Settings {
         state_dir: config.paths.state.clone(),
         node_name,
         seccomp_profiles: config.runtime.seccomp_profiles.clone(),
         node_memory: host::memory().map_or(u64::MAX, |(total, _)| total),
+        classes,
     };
     let (runtime, identity) = (runtime.clone(), Arc::clone(identity));
     Pods::start(settings, runtime, identity, tenants.clone()).context("the folder of pods")

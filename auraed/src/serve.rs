@@ -34,13 +34,14 @@ use crate::authenticator::Authenticator;
 use crate::cell_network::CellNetwork;
 use crate::config::{Config, Loaded, Then};
 use crate::daemon::{Daemon, bounds, lifetimes, logs_config};
+use crate::elsewhere::Links;
 use crate::hooks::NodeHooks;
 use crate::rpc::deadline::DefaultDeadline;
 use crate::rpc::node::ShutdownMode;
 use crate::rpc::server::Services;
 use crate::{
-    actions, boot, capacity, declared, first, host, images, journal, listen, meters, net,
-    other_cron, pods, reserve, rpc, schedules, telemetry, units,
+    actions, boot, capacity, declared, elsewhere, first, host, images, journal, listen, meters,
+    net, other_cron, pods, reserve, rpc, schedules, telemetry, units,
 };
 
 /// The version that init gets, for its messages.
@@ -51,6 +52,9 @@ const STOP_GRACE: Duration = Duration::from_secs(5);
 /// longest.
 const NETWORK_PAUSE: Duration = Duration::from_secs(1);
 const NETWORK_PAUSE_MOST: Duration = Duration::from_secs(60);
+/// How long the API waits for the first word of daemons that run pods of this node. One that isn't
+/// there says so at once.
+const SEEN_WITHIN: Duration = Duration::from_secs(2);
 /// How often the daemon gives memory back, and how much free heap is worth that.
 const MEMORY_EVERY: Duration = Duration::from_secs(5);
 const HEAP_WORTH: usize = 4 << 20;
@@ -92,6 +96,7 @@ pub(crate) fn run(common: &Common, init_fd: i32) -> anyhow::Result<ExitCode> {
             logs: parts.logs.clone(),
             store: parts.store.clone(),
             images: parts.images.clone(),
+            elsewhere: parts.elsewhere.clone(),
             runtime: parts.runtime.clone(),
             units: parts.units.clone(),
             cell_network: parts.cell_network.clone(),
@@ -111,6 +116,7 @@ struct Parts {
     logs: Logs,
     images: Images,
     pods: Pods,
+    elsewhere: Links,
     schedules: Schedules,
     units: Units,
     /// Its sockets are read for as long as this is there.
@@ -152,7 +158,9 @@ impl Parts {
         let (runtime, adoption, cell_network) = adopting.await??;
         let images = images::start(config, &runtime, &tenants).await?;
         runtime.set_images(images::of_cells(images.clone())).await;
-        let pods = pods::start(config, node_name(config), &runtime, &identity, &tenants)?;
+        let name = node_name(config);
+        let (classes, elsewhere) = elsewhere::start(config, &name, &identity, &images)?;
+        let pods = pods::start(config, name, &runtime, &identity, &tenants, classes)?;
         let wiring = schedules::Wiring {
             node_name: node_name(config),
             labels: &config.node.labels,
@@ -184,6 +192,7 @@ impl Parts {
             logs,
             images,
             pods,
+            elsewhere,
             schedules,
             units,
             journal,
@@ -305,6 +314,7 @@ fn services(parts: &Parts, daemon: &Arc<Daemon>, config: &Config) -> Services {
         inbox: parts.journal.as_ref().map(Journal::inbox),
         images: parts.images.clone(),
         pods: parts.pods.clone(),
+        elsewhere: Arc::new(parts.elsewhere.clone()),
         schedules: parts.schedules.clone(),
         units: parts.units.clone(),
         node: daemon.clone(),
@@ -320,6 +330,7 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
     let connections = Pool::new(&parts.tenants, Quota::Connections);
     let options = listen_options(config, connections);
     let (socket, tcp) = (options.socket.clone(), options.tcp.clone());
+    parts.pods.are_seen(SEEN_WITHIN).await;
     let mut listeners = listen::open(options, authenticator).await?;
     let mut beside = JoinSet::new();
     keep_network(config, &daemon, &mut beside);

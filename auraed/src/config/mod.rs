@@ -137,6 +137,7 @@ pub(crate) fn merge(
     let contradictions = [
         config.images.contradiction(),
         config.cell_network.contradiction(),
+        crate::elsewhere::contradiction(&config.sandboxes),
     ];
     match contradictions.into_iter().flatten().next() {
         Some(problem) => Err(ConfigError::Combined(problem)),

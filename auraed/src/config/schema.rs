@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::value::{ByteSize, Share, Span, Switch};
 use crate::cell_network::CellNetworkConfig;
+use crate::elsewhere::SandboxClass;
 use crate::net::config::NetConfig;
 
 /// The whole configuration; each field is a table of the file.
@@ -32,6 +33,8 @@ pub(crate) struct Config {
     pub(crate) units: Units,
     pub(crate) network: NetConfig,
     pub(crate) cell_network: CellNetworkConfig,
+    /// By the name of the class.
+    pub(crate) sandboxes: std::collections::BTreeMap<String, SandboxClass>,
 }
 
 /// The node's name and trust domain.

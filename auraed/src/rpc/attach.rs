@@ -17,7 +17,8 @@ use api::runtime::v0 as wire;
 use api::runtime::v0::attach_request::Message as Asked;
 use api::runtime::v0::attach_response::Message as Answer;
 use api::status::to_status;
-use futures_util::{Stream, stream};
+use client::Node;
+use futures_util::{Stream, StreamExt, stream};
 use identity::{Effect, Reach};
 use model::error::Error;
 use model::observe::LogMessage;
@@ -28,6 +29,7 @@ use runtime::{Direct, End, Input, Kept, Runtime};
 use tenants::Share;
 use tonic::{Response, Status, Streaming};
 
+use super::away::{Away, Itself, one};
 use super::caller::Caller;
 use super::stream::{Answers, Beside, first, until_expelled};
 
@@ -35,6 +37,8 @@ use super::stream::{Answers, Beside, first, until_expelled};
 pub(super) struct Attaching {
     pub(super) runtime: Runtime,
     pub(super) logs: Logs,
+    /// Where some executables run.
+    pub(super) away: Away,
     /// How long the first message may take.
     pub(super) timeout: Duration,
     /// The caller's, of the daemon's time.
@@ -51,6 +55,9 @@ impl Attaching {
         let start = caller
             .unless_expelled(first(&mut asked, self.timeout, "start", start))
             .await?;
+        let away = &self.away;
+        let own = caller.tenant();
+        let aside = away.set_aside(own, &start, Itself::Place, |it| one(&mut it.r#ref));
         let start = convert::attach_start(caller.tenant(), start).map_err(to_status)?;
         // Earlier output is in the log.
         let also = match start.from {
@@ -61,6 +68,11 @@ impl Attaching {
         let permit = caller
             .permit_effects(tenant, path, Reach::Object, also)
             .await?;
+        if let Some(aside) = aside.map_err(to_status)? {
+            let call = async |node: Node, call| node.runtime().attach(call).await;
+            let aside = aside.map(|start| whole(start, asked));
+            return aside.pass_stream(&caller, &permit, call).await;
+        }
         let attachment = self
             .runtime
             .attach(permit, &start)
@@ -111,6 +123,19 @@ fn start(message: wire::AttachRequest) -> Option<wire::AttachStart> {
         Some(Asked::Start(start)) => Some(start),
         _ => None,
     }
+}
+
+/// The client's messages as another daemon is to get them. A client that goes away ends the call.
+fn whole(
+    start: wire::AttachStart,
+    asked: Streaming<wire::AttachRequest>,
+) -> impl Stream<Item = wire::AttachRequest> {
+    let start = wire::AttachRequest {
+        message: Some(Asked::Start(start)),
+    };
+    let rest = asked.take_while(|message| std::future::ready(message.is_ok()));
+    let rest = rest.filter_map(|message| std::future::ready(message.ok()));
+    stream::once(std::future::ready(start)).chain(rest)
 }
 
 /// Hands the client's messages to the executable until one of the two is done. The client's

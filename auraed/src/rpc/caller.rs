@@ -7,6 +7,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::action::Action;
+use api::standing;
 use api::status::to_status;
 use identity::{Effect, Identity, Peer, Permit, Reach, Standing, Target};
 use model::error::Error;
@@ -60,6 +61,8 @@ pub(super) struct Caller {
     peer: Peer,
     action: &'static str,
     id: String,
+    /// It wants to be no more than a member.
+    as_a_member: bool,
     /// The permissions that were given; they are checked again for as long as the call goes on.
     permitted: Mutex<Vec<Standing>>,
 }
@@ -80,6 +83,7 @@ impl Caller {
             peer,
             action,
             id,
+            as_a_member: as_a_member(request)?,
             permitted: Mutex::default(),
         })
     }
@@ -164,7 +168,10 @@ impl Caller {
         let decided = self.identity.authorize(&self.peer, self.action, target);
         let permit = decided.await.map_err(|denied| to_status(denied.into()))?;
         self.permitted().push(permit.standing());
-        Ok(permit)
+        match self.as_a_member {
+            true => Ok(permit.as_a_member()),
+            false => Ok(permit),
+        }
     }
 
     fn permitted(&self) -> MutexGuard<'_, Vec<Standing>> {
@@ -190,6 +197,18 @@ impl Caller {
         tokio::select! {
             done = work => done.map_err(to_status),
             error = self.expelled() => Err(to_status(error)),
+        }
+    }
+}
+
+/// Whether the call gives up an administrator's rights ([`standing`]).
+fn as_a_member<T>(request: &Request<T>) -> Result<bool, Status> {
+    match request.metadata().get(standing::KEY) {
+        None => Ok(false),
+        Some(value) if value == standing::MEMBER => Ok(true),
+        Some(_) => {
+            let problem = format!("must be {}", standing::MEMBER);
+            Err(to_status(Error::invalid(standing::KEY, problem)))
         }
     }
 }

@@ -5,6 +5,7 @@
 
 mod attach;
 mod audit;
+mod away;
 mod body;
 mod budget;
 mod caller;

@@ -40,7 +40,7 @@ pub(crate) struct NodeFacts {
     pub(crate) daemon_starts: u64,
     pub(crate) controllers: Vec<String>,
     /// Each feature's name, and the reason where it isn't available.
-    pub(crate) features: Vec<(&'static str, Result<(), String>)>,
+    pub(crate) features: Vec<(String, Result<(), String>)>,
     pub(crate) limits: NodeLimits,
     pub(crate) cpus: u32,
     pub(crate) memory_bytes: u64,
@@ -231,7 +231,7 @@ fn moment(time: SystemTime) -> Option<prost_types::Timestamp> {
 }
 
 fn to_status_message(facts: NodeFacts) -> wire::NodeStatus {
-    let feature = |(name, available): (&'static str, Result<(), String>)| wire::Feature {
+    let feature = |(name, available): (String, Result<(), String>)| wire::Feature {
         name: name.to_owned(),
         available: available.is_ok(),
         reason: available.err().unwrap_or_default(),

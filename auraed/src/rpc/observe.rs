@@ -8,6 +8,7 @@ use api::convert::observe as convert;
 use api::observe::v0 as wire;
 use api::observe::v0::observe_server::Observe as Service;
 use api::status::to_status;
+use client::Node;
 use futures_util::StreamExt;
 use identity::{Effect, Identity, Permit, Reach, Target};
 use model::error::Error;
@@ -17,6 +18,7 @@ use model::request::Scope;
 use observe::Observe;
 use tonic::{Request, Response, Status};
 
+use super::away::{Away, Itself};
 use super::caller::Caller;
 use super::stream::{Answers, until_expelled};
 
@@ -24,6 +26,8 @@ use super::stream::{Answers, until_expelled};
 pub(super) struct ObserveService {
     pub(super) identity: Arc<Identity>,
     pub(super) observe: Observe,
+    /// Where some of what is asked about runs.
+    pub(super) away: Away,
 }
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -58,8 +62,14 @@ impl Service for ObserveService {
 
     async fn logs(&self, request: Request<wire::LogsRequest>) -> Answer<Self::LogsStream> {
         let caller = Caller::of(&self.identity, &request, action::LOGS)?;
+        let away = &self.away;
+        let aside = away.aside(&caller, &request, Itself::Pod, |it| &mut it.refs);
         let query = convert::logs(caller.tenant(), request.into_inner()).map_err(to_status)?;
         let permit = permit_all(&caller, caller.tenant(), &query.refs, Reach::Subtree).await?;
+        if let Some(aside) = aside? {
+            let call = async |node: Node, call| node.observe().logs(call).await;
+            return aside.pass_stream(&caller, &permit, call).await;
+        }
         let items = self.observe.logs(permit, query).map_err(to_status)?;
         let items = items.map(|item| item.map(convert::to_logs_response).map_err(to_status));
         Ok(Response::new(until_expelled(items, caller.expelled())))
@@ -85,8 +95,14 @@ impl Service for ObserveService {
 
     async fn usage(&self, request: Request<wire::UsageRequest>) -> Answer<wire::UsageResponse> {
         let caller = Caller::of(&self.identity, &request, action::USAGE)?;
+        let away = &self.away;
+        let aside = away.aside(&caller, &request, Itself::Pod, |it| &mut it.refs);
         let query = convert::usage(caller.tenant(), request.into_inner()).map_err(to_status)?;
         let permit = permit_all(&caller, &query.tenant, &query.refs, Reach::Object).await?;
+        if let Some(aside) = aside? {
+            let call = async |node: Node, call| node.observe().usage(call).await;
+            return aside.pass(&caller, &permit, call).await;
+        }
         let sample = self.observe.usage(permit, query).await;
         let answer = sample.map(convert::to_usage_response);
         answer.map(Response::new).map_err(to_status)
@@ -99,10 +115,16 @@ impl Service for ObserveService {
         request: Request<wire::WatchUsageRequest>,
     ) -> Answer<Self::WatchUsageStream> {
         let caller = Caller::of(&self.identity, &request, action::WATCH_USAGE)?;
+        let away = &self.away;
+        let aside = away.aside(&caller, &request, Itself::Pod, |it| &mut it.refs);
         let watch = convert::watch_usage(caller.tenant(), request.into_inner());
         let watch = watch.map_err(to_status)?;
         let (tenant, refs) = (&watch.query.tenant, &watch.query.refs);
         let permit = permit_all(&caller, tenant, refs, Reach::Object).await?;
+        if let Some(aside) = aside? {
+            let call = async |node: Node, call| node.observe().watch_usage(call).await;
+            return aside.pass_stream(&caller, &permit, call).await;
+        }
         let samples = self.observe.watch_usage(permit, watch).map_err(to_status)?;
         let samples = samples.map(|sample: Result<_, Error>| {
             sample.map(convert::to_usage_response).map_err(to_status)

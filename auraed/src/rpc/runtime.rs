@@ -8,6 +8,7 @@ use api::convert::{object, request as convert, status};
 use api::runtime::v0 as wire;
 use api::runtime::v0::runtime_server::Runtime as Service;
 use api::status::to_status;
+use client::Node;
 use futures_util::{Stream, stream};
 use identity::permit::Permit;
 use identity::{Effect, Identity, Reach};
@@ -15,7 +16,7 @@ use image::node::Images;
 use model::cell::CellSpec;
 use model::error::{Error, Reason};
 use model::name::{ObjectPath, Tenant};
-use model::object::Kind;
+use model::object::{Kind, ObjectRef};
 use model::request::{ListQuery, Remove, RunExecutable, WaitFor};
 use model::status::Object;
 use observe::Logs;
@@ -27,6 +28,7 @@ use tenants::Tenants;
 use tonic::{Request, Response, Status};
 
 use super::attach::Attaching;
+use super::away::{Away, Itself, no_cells, one};
 use super::caller::Caller;
 use super::deadline::DefaultDeadline;
 use super::fetch::Fetch;
@@ -45,6 +47,8 @@ pub(super) struct RuntimeService {
     pub(super) schedules: Schedules,
     /// Whose containers some of it is.
     pub(super) pods: Pods,
+    /// Where some of those run.
+    pub(super) away: Away,
     /// Those of cells are brought from here.
     pub(super) images: Images,
     pub(super) logs: Logs,
@@ -147,11 +151,13 @@ impl RuntimeService {
         made.chain(joined).chain(replaced).chain(goes).collect()
     }
 
-    /// The other effects of a `Remove`: running objects are stopped first.
-    fn effects_of_remove(&self, request: &Remove) -> Vec<Effect> {
+    /// The other effects of a `Remove`: running objects are stopped first. `may_run`: whether they
+    /// run isn't known.
+    fn effects_of_remove(&self, request: &Remove, may_run: bool) -> Vec<Effect> {
         let target = &request.target;
         let standing = self.runtime.standing(&target.tenant, &target.path);
-        let stops = request.force || standing.is_some_and(|s| !s.ended && s.kind == Kind::Cell);
+        let stops =
+            request.force || may_run || standing.is_some_and(|s| !s.ended && s.kind == Kind::Cell);
         let stopped = stops.then(|| Effect::below(action::STOP, &target.path));
         let wish = || self.schedules.effect_of_stop(target);
         let wish = stops.then(wish).flatten();
@@ -159,23 +165,28 @@ impl RuntimeService {
         stopped.into_iter().chain(wish).chain(of_pods).collect()
     }
 
-    async fn hold(
+    /// The cell that is to be frozen or thawed, with all that is in it.
+    async fn to_hold(
         &self,
-        caller: Caller,
+        caller: &Caller,
         target: Option<wire::ObjectRef>,
-        freeze: bool,
-    ) -> Answer<wire::CellStatus> {
+    ) -> Result<(ObjectRef, Permit), Status> {
         let target = object::object_ref(caller.tenant(), target)
             .and_then(|target| convert::of_kind(Kind::Cell, target))
             .map_err(to_status)?;
         let permit = caller.permit_below(&target).await?;
-        let held = if freeze {
-            self.runtime.freeze_cell(permit, &target).await
-        } else {
-            self.runtime.thaw_cell(permit, &target).await
-        };
-        cell(&*held.map_err(to_status)?)
+        Ok((target, permit))
     }
+}
+
+fn of_run(message: &mut wire::RunExecutableRequest) -> &mut [wire::ObjectRef] {
+    let executable = message.executable.as_mut();
+    executable.map_or_else(Default::default, |it| one(&mut it.r#ref))
+}
+
+fn of_cell(message: &mut wire::RunCellRequest) -> &mut [wire::ObjectRef] {
+    let cell = message.cell.as_mut();
+    cell.map_or_else(Default::default, |it| one(&mut it.r#ref))
 }
 
 /// What runs in namespaces of other cells is as good as run there.
@@ -255,6 +266,7 @@ impl Service for RuntimeService {
     ) -> Answer<wire::ExecutableStatus> {
         let mut caller = self.enter(&request, action::RUN_EXECUTABLE)?;
         let bounded = has_deadline(&request);
+        let aside = self.away.aside(&caller, &request, Itself::Place, of_run);
         let mut request = request.into_inner();
         let keys = std::mem::take(&mut request.registry_credentials);
         let keys = Keys::of(keys).map_err(to_status)?;
@@ -264,10 +276,20 @@ impl Service for RuntimeService {
         let (tenant, own_cell) = (request.tenant.clone(), request.own_cell.as_ref());
         let fetch = Fetch::of(&self.images, &tenant, own_cell, "own_cell").map_err(to_status)?;
         let mut also = self.effects_of_run(&request);
+        // Whether a finished record is replaced there isn't known here.
+        let replaces = matches!(aside, Ok(Some(_)));
+        also.extend(replaces.then(|| Effect::on(action::REMOVE, &request.path)));
         also.extend(fetch.as_ref().map(|_| Images::effect_of_pull()));
         let permit = caller
             .permit_effects(&tenant, &request.path, Reach::Object, also)
             .await?;
+        if let Some(aside) = aside? {
+            if request.own_cell.is_some() {
+                return Err(no_cells(&request.path));
+            }
+            let run = async |node: Node, call| node.runtime().run_executable(call).await;
+            return aside.pass(&caller, &permit, run).await;
+        }
         self.fetch(&caller, &permit, &tenant, (fetch, keys)).await?;
         let wait_for = request.wait_for;
         let work = self.runtime.run_executable(permit, request);
@@ -277,6 +299,7 @@ impl Service for RuntimeService {
     async fn run_cell(&self, request: Request<wire::RunCellRequest>) -> Answer<wire::CellStatus> {
         let mut caller = self.enter(&request, action::RUN_CELL)?;
         let bounded = has_deadline(&request);
+        let aside = self.away.aside(&caller, &request, Itself::Place, of_cell);
         let mut request = request.into_inner();
         let keys = std::mem::take(&mut request.registry_credentials);
         let keys = Keys::of(keys).map_err(to_status)?;
@@ -291,6 +314,9 @@ impl Service for RuntimeService {
         let permit = caller
             .permit_effects(&tenant, &request.path, Reach::Object, also.collect())
             .await?;
+        if aside?.is_some() {
+            return Err(no_cells(&request.path));
+        }
         self.fetch(&caller, &permit, &tenant, (fetch, keys)).await?;
         let wait_for = request.wait_for;
         let work = self.runtime.run_cell(permit, request);
@@ -302,6 +328,9 @@ impl Service for RuntimeService {
         request: Request<wire::UpdateCellRequest>,
     ) -> Answer<wire::CellStatus> {
         let caller = self.enter(&request, action::UPDATE_CELL)?;
+        let aside = self
+            .away
+            .aside(&caller, &request, Itself::Place, |it| one(&mut it.r#ref));
         let request = convert::update_cell(caller.tenant(), request.into_inner());
         let request = request.map_err(to_status)?;
         let target = &request.target;
@@ -309,6 +338,10 @@ impl Service for RuntimeService {
         let permit = caller
             .permit_effects(&target.tenant, &target.path, Reach::Object, also)
             .await?;
+        if let Some(aside) = aside? {
+            let call = async |node: Node, call| node.runtime().update_cell(call).await;
+            return aside.pass(&caller, &permit, call).await;
+        }
         let work = self.runtime.update_cell(permit, request);
         cell(&*caller.unless_expelled(work).await?)
     }
@@ -318,9 +351,16 @@ impl Service for RuntimeService {
         request: Request<wire::UpdateExecutableRequest>,
     ) -> Answer<wire::ExecutableStatus> {
         let caller = self.enter(&request, action::UPDATE_EXECUTABLE)?;
+        let aside = self
+            .away
+            .aside(&caller, &request, Itself::Place, |it| one(&mut it.r#ref));
         let request = convert::update_executable(caller.tenant(), request.into_inner());
         let request = request.map_err(to_status)?;
         let permit = caller.permit_for(&request.target).await?;
+        if let Some(aside) = aside? {
+            let call = async |node: Node, call| node.runtime().update_executable(call).await;
+            return aside.pass(&caller, &permit, call).await;
+        }
         let work = self.runtime.update_executable(permit, request);
         executable(&*caller.unless_expelled(work).await?)
     }
@@ -330,19 +370,42 @@ impl Service for RuntimeService {
         request: Request<wire::FreezeCellRequest>,
     ) -> Answer<wire::CellStatus> {
         let caller = self.enter(&request, action::FREEZE_CELL)?;
-        self.hold(caller, request.into_inner().r#ref, true).await
+        let away = &self.away;
+        let aside = away.aside(&caller, &request, Itself::Pod, |it| one(&mut it.r#ref));
+        let (target, permit) = self.to_hold(&caller, request.into_inner().r#ref).await?;
+        if let Some(aside) = aside? {
+            let call = async |node: Node, call| node.runtime().freeze_cell(call).await;
+            return aside.pass(&caller, &permit, call).await;
+        }
+        let held = self.runtime.freeze_cell(permit, &target).await;
+        cell(&*held.map_err(to_status)?)
     }
 
     async fn thaw_cell(&self, request: Request<wire::ThawCellRequest>) -> Answer<wire::CellStatus> {
         let caller = self.enter(&request, action::THAW_CELL)?;
-        self.hold(caller, request.into_inner().r#ref, false).await
+        let away = &self.away;
+        let aside = away.aside(&caller, &request, Itself::Pod, |it| one(&mut it.r#ref));
+        let (target, permit) = self.to_hold(&caller, request.into_inner().r#ref).await?;
+        if let Some(aside) = aside? {
+            let call = async |node: Node, call| node.runtime().thaw_cell(call).await;
+            return aside.pass(&caller, &permit, call).await;
+        }
+        let held = self.runtime.thaw_cell(permit, &target).await;
+        cell(&*held.map_err(to_status)?)
     }
 
     async fn get(&self, request: Request<wire::GetRequest>) -> Answer<wire::Object> {
         let caller = self.enter(&request, action::GET)?;
+        let aside = self
+            .away
+            .aside(&caller, &request, Itself::Place, |it| one(&mut it.r#ref));
         let target = object::object_ref(caller.tenant(), request.into_inner().r#ref);
         let target = target.map_err(to_status)?;
         let permit = caller.permit_for(&target).await?;
+        if let Some(aside) = aside? {
+            let call = async |node: Node, call| node.runtime().get(call).await;
+            return aside.pass(&caller, &permit, call).await;
+        }
         any(&*self.runtime.get(permit, &target).await.map_err(to_status)?)
     }
 
@@ -370,8 +433,15 @@ impl Service for RuntimeService {
 
     async fn wait(&self, request: Request<wire::WaitRequest>) -> Answer<wire::Object> {
         let caller = self.enter(&request, action::WAIT)?;
+        let aside = self
+            .away
+            .aside(&caller, &request, Itself::Place, |it| one(&mut it.r#ref));
         let target = convert::wait(caller.tenant(), request.into_inner()).map_err(to_status)?;
         let permit = caller.permit_for(&target).await?;
+        if let Some(aside) = aside? {
+            let call = async |node: Node, call| node.runtime().wait(call).await;
+            return aside.pass(&caller, &permit, call).await;
+        }
         any(&*caller
             .unless_expelled(self.runtime.wait(permit, &target))
             .await?)
@@ -379,6 +449,9 @@ impl Service for RuntimeService {
 
     async fn signal(&self, request: Request<wire::SignalRequest>) -> Answer<wire::Object> {
         let caller = self.enter(&request, action::SIGNAL)?;
+        let aside = self
+            .away
+            .aside(&caller, &request, Itself::Pod, |it| one(&mut it.r#ref));
         let request = convert::signal(caller.tenant(), request.into_inner());
         let request = request.map_err(to_status)?;
         let target = &request.target;
@@ -390,6 +463,10 @@ impl Service for RuntimeService {
         let permit = caller
             .permit_effects(&target.tenant, &target.path, Reach::Object, also)
             .await?;
+        if let Some(aside) = aside? {
+            let call = async |node: Node, call| node.runtime().signal(call).await;
+            return aside.pass(&caller, &permit, call).await;
+        }
         any(&*self
             .runtime
             .signal(permit, request)
@@ -399,6 +476,9 @@ impl Service for RuntimeService {
 
     async fn stop(&self, request: Request<wire::StopRequest>) -> Answer<wire::Object> {
         let caller = self.enter(&request, action::STOP)?;
+        let aside = self
+            .away
+            .aside(&caller, &request, Itself::Place, |it| one(&mut it.r#ref));
         let request = convert::stop(caller.tenant(), request.into_inner()).map_err(to_status)?;
         let target = &request.target;
         let mut also = self.pods.effects_of_stop(target);
@@ -406,6 +486,10 @@ impl Service for RuntimeService {
         let permit = caller
             .permit_effects(&target.tenant, &target.path, Reach::Subtree, also)
             .await?;
+        if let Some(aside) = aside? {
+            let call = async |node: Node, call| node.runtime().stop(call).await;
+            return aside.pass(&caller, &permit, call).await;
+        }
         // The caller that stops a run of a schedule ends its wish.
         let target = target.clone();
         let stop = |permit| self.runtime.stop(permit, request);
@@ -415,9 +499,13 @@ impl Service for RuntimeService {
 
     async fn remove(&self, request: Request<wire::RemoveRequest>) -> Answer<wire::RemoveResponse> {
         let caller = self.enter(&request, action::REMOVE)?;
+        let aside = self
+            .away
+            .aside(&caller, &request, Itself::Place, |it| one(&mut it.r#ref));
         let request = convert::remove(caller.tenant(), request.into_inner());
         let request = request.map_err(to_status)?;
-        let also = self.effects_of_remove(&request);
+        // What runs there isn't known here.
+        let also = self.effects_of_remove(&request, matches!(aside, Ok(Some(_))));
         let reach = match request.recursive {
             true => Reach::Subtree,
             false => Reach::Object,
@@ -426,6 +514,10 @@ impl Service for RuntimeService {
         let permit = caller
             .permit_effects(&target.tenant, &target.path, reach, also)
             .await?;
+        if let Some(aside) = aside? {
+            let call = async |node: Node, call| node.runtime().remove(call).await;
+            return aside.pass(&caller, &permit, call).await;
+        }
         let (target, force) = (target.clone(), request.force);
         let remove = |permit| self.runtime.remove(permit, request);
         let removed = match force {
@@ -448,6 +540,7 @@ impl Service for RuntimeService {
         let attaching = Attaching {
             runtime: self.runtime.clone(),
             logs: self.logs.clone(),
+            away: self.away.clone(),
             timeout: self.deadline.get(),
             share: self.tenants.share(caller.tenant()),
         };

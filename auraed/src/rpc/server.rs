@@ -35,6 +35,7 @@ use tonic::transport::Server;
 use tonic::transport::server::Connected;
 
 use super::SERVICES;
+use super::away::Away;
 use super::budget::BudgetLayer;
 use super::deadline::DefaultDeadline;
 use super::identity::IdentityService;
@@ -48,6 +49,7 @@ use super::schedule::ScheduleService;
 use super::sets::SetsService;
 use super::tenant::TenantService;
 use super::unit::UnitService;
+use crate::elsewhere::Links;
 
 /// How many calls one connection may have open.
 const MAX_STREAMS: u32 = 64;
@@ -77,6 +79,8 @@ pub(crate) struct Services {
     pub(crate) inbox: Option<Inbox>,
     pub(crate) images: Images,
     pub(crate) pods: Pods,
+    /// Of daemons on which some of them run.
+    pub(crate) elsewhere: Arc<Links>,
     pub(crate) schedules: Schedules,
     pub(crate) units: Units,
     pub(crate) node: Arc<dyn NodePort>,
@@ -140,12 +144,20 @@ where
 fn observe_service(services: &Services) -> ObserveService {
     ObserveService {
         identity: Arc::clone(&services.identity),
+        away: away(services),
         observe: Observe::new(
             services.logs.clone(),
             Arc::new(services.runtime.clone()),
             Pool::new(&services.tenants, Quota::LogReaders),
         )
         .with_inbox(services.inbox.clone()),
+    }
+}
+
+fn away(services: &Services) -> Away {
+    Away {
+        pods: services.pods.clone(),
+        links: services.elsewhere.clone(),
     }
 }
 
@@ -174,7 +186,7 @@ fn tenant_service(services: &Services) -> TenantService {
 
 async fn routes(services: Services) -> Result<Routes, ServeError> {
     let (observe_service, pod_service) = (observe_service(&services), pod_service(&services));
-    let tenant_service = tenant_service(&services);
+    let (tenant_service, away) = (tenant_service(&services), away(&services));
     let Services {
         identity,
         runtime,
@@ -183,6 +195,7 @@ async fn routes(services: Services) -> Result<Routes, ServeError> {
         logs,
         images,
         pods,
+        elsewhere: _,
         schedules,
         units,
         node,
@@ -200,6 +213,7 @@ async fn routes(services: Services) -> Result<Routes, ServeError> {
         runtime,
         schedules: schedules.clone(),
         pods,
+        away,
         images,
         logs,
         deadline,

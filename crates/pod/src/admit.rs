@@ -6,7 +6,6 @@
 //! far has its place here. Ports of the node are looked at by the runtime's own rule.
 
 use crate::cell::program;
-use crate::sandbox::CLASSES;
 use identity::Permit;
 use model::cell::Namespace;
 use model::error::{Error, Reason, Within};
@@ -15,33 +14,54 @@ use model::pod::spec::Container;
 use model::pod::volume::{Empty, Medium, Source, Volume};
 use model::pod::{PodSpec, sub_path};
 
-/// Whether the caller may run such a pod there.
-pub(crate) fn check(permit: &Permit, spec: &PodSpec, path: &ObjectPath) -> Result<(), Error> {
+/// Whether the caller may run such a pod there; `class`: of the daemon that it runs on, where that
+/// isn't this one.
+pub(crate) fn check(
+    permit: &Permit,
+    spec: &PodSpec,
+    path: &ObjectPath,
+    class: Option<&str>,
+) -> Result<(), Error> {
     if let Some((field, what)) = of_node(spec)
         && path.parent().is_some()
     {
         let problem = format!("is for a pod that is in no other cell: that one has {what} of its");
         return Err(Error::invalid(field, format!("{problem} own")));
     }
-    check_class(spec)?;
     sub_path::check_pod(spec)?;
     if !permit.is_administrator() {
         check_pod(spec)?;
     }
-    check_labels(spec)
+    match class {
+        None => check_labels(spec),
+        // Labels are for that node's kernel to take or refuse.
+        Some(class) => check_away(class, spec, path),
+    }
 }
 
-/// A pod is never kept apart by less than it asks for, nor by something else.
-fn check_class(spec: &PodSpec) -> Result<(), Error> {
-    let Some(class) = &spec.sandbox_class else {
-        return Ok(());
+/// What a pod can't have on another daemon: it is of this node, or of a cell of it.
+fn check_away(class: &str, spec: &PodSpec, path: &ObjectPath) -> Result<(), Error> {
+    let refused = |what: &str, field: String| {
+        let message = format!("{what} is of this node: a pod of the class {class} has none of it");
+        let hint = "leave it out, or say the class cell";
+        Err(Error::new(Reason::Unsupported, message)
+            .field(field)
+            .hint(hint))
     };
-    if CLASSES.contains(&class.as_str()) {
-        return Ok(());
+    if path.parent().is_some() {
+        return refused("the cell around the pod", "pod.ref.path".to_owned());
     }
-    let offers = CLASSES.join(", ");
-    let message = format!("this node has no sandboxes of the class {class}; it offers: {offers}");
-    Err(Error::new(Reason::Unsupported, message).field("pod.spec.sandbox_class"))
+    if let Some((field, what)) = of_node(spec) {
+        return refused(&format!("the {what}"), field.to_owned());
+    }
+    let of_host = |volume: &Volume| matches!(volume.source, Source::Host(_));
+    if let Some(i) = spec.volumes.iter().position(of_host) {
+        return refused("the folder", format!("pod.spec.volumes[{i}].host"));
+    }
+    if !spec.network.ports.is_empty() {
+        return refused("a port", "pod.spec.network.ports".to_owned());
+    }
+    Ok(())
 }
 
 /// A pod with labels isn't begun where its containers couldn't have them.
@@ -289,12 +309,6 @@ mod tests {
         let refused = field(check_pod(&spec(&draft)));
         assert_eq!(refused.as_deref(), Some("pod.spec.host_ipc"));
         draft.host_ipc = false;
-        draft.sandbox_class = Some("cell".parse().unwrap());
-        check_class(&spec(&draft)).unwrap();
-        draft.sandbox_class = Some("microvm".parse().unwrap());
-        let refused = check_class(&spec(&draft)).unwrap_err();
-        assert_eq!(refused.reason, Reason::Unsupported, "{refused:?}");
-        assert_eq!(refused.field.as_deref(), Some("pod.spec.sandbox_class"));
         dialled(&spec(&draft)).unwrap();
         draft.init_containers[0].seccomp_profile = "a.json".to_owned();
         let refused = field(check_pod(&spec(&draft)));
@@ -314,6 +328,38 @@ mod tests {
         );
         let refused = field(check_added(&spec(&draft), &draft.containers[0]));
         assert_eq!(refused.as_deref(), Some("container.unconfined"));
+    }
+
+    #[test]
+    fn what_is_of_this_node_isnt_on_another() {
+        let checked = |draft: &Draft, path: &str| {
+            let spec = draft.clone().try_into().unwrap();
+            check_away("vm", &spec, &path.parse().unwrap())
+        };
+        let refused = |draft: &Draft, path: &str| {
+            let error = checked(draft, path).unwrap_err();
+            assert_eq!(error.reason, Reason::Unsupported, "{error:?}");
+            error.field.clone().unwrap_or_default()
+        };
+        let plain = Draft {
+            containers: vec![container("app")],
+            ..Draft::default()
+        };
+        checked(&plain, "web").unwrap();
+        assert_eq!(refused(&plain, "shop/web"), "pod.ref.path");
+        let host_network = Draft {
+            host_network: true,
+            ..plain.clone()
+        };
+        assert_eq!(refused(&host_network, "web"), "pod.spec.host_network");
+        let mut published = plain;
+        published.network.ports = vec![model::network::PublishedPort {
+            protocol: model::network::Protocol::Tcp,
+            address: None,
+            host_port: 80,
+            port: 80,
+        }];
+        assert_eq!(refused(&published, "web"), "pod.spec.network.ports");
     }
 
     #[test]

@@ -22,6 +22,7 @@ use tenants::Tenants;
 use tokio::sync::{oneshot, watch};
 
 use crate::admit;
+use crate::elsewhere::{Classes, Placed, Seen};
 use crate::kept::Seal;
 use crate::reach::Stream;
 use crate::shared::{Shared, random};
@@ -46,7 +47,6 @@ const REMOVE_POD: &str = "pod.Remove";
 const DIAL: Duration = Duration::from_secs(10);
 
 /// What the subsystem is started with.
-#[derive(Clone, Debug)]
 pub struct Settings {
     /// The node's state directory; `pods` in it is the subsystem's.
     pub state_dir: PathBuf,
@@ -56,6 +56,8 @@ pub struct Settings {
     pub node_memory: u64,
     /// The folder of filters of system calls that containers may name.
     pub seccomp_profiles: PathBuf,
+    /// Other daemons on which pods run.
+    pub classes: Classes,
 }
 
 /// The handle of the subsystem; cheap to clone.
@@ -84,6 +86,7 @@ impl Pods {
                 runtime,
                 identity,
                 tenants,
+                classes: settings.classes.clone(),
                 settings,
                 folder,
                 pods: Mutex::default(),
@@ -102,6 +105,7 @@ impl Pods {
                 pods.adopt();
                 pods.shared.known.send_replace(true);
                 let shared = pods.shared.clone();
+                pods.remove_strays();
                 // What workloads have left may be much.
                 let removed = tokio::task::spawn_blocking(move || shared.remove_orphans()).await;
                 if let Err(error) = removed {
@@ -119,6 +123,24 @@ impl Pods {
         let _ = self.shared.known.subscribe().wait_for(|known| *known).await;
     }
 
+    /// Resolves once something is known of every pod that runs elsewhere, if no more than that its
+    /// daemon is silent; at the latest after that time. Who asks before is shown pods that nothing
+    /// is known of.
+    pub async fn are_seen(&self, within: Duration) {
+        let away = self.shared.handles().into_iter().filter_map(|it| it.away);
+        let seen = away.map(|(class, at)| {
+            let mut seen = self.shared.classes.named(&class).follow(&at);
+            async move {
+                // The sender is the port's.
+                let _ = seen.wait_for(|seen| !matches!(seen, Seen::Unknown)).await;
+            }
+        });
+        let seen = futures_util::future::join_all(seen);
+        if tokio::time::timeout(within, seen).await.is_err() {
+            tracing::warn!("nothing is known yet of some pods that run elsewhere");
+        }
+    }
+
     /// Goes on with the pods that this daemon doesn't keep yet.
     fn adopt(&self) {
         for object in self.shared.runtime.annexed() {
@@ -134,6 +156,35 @@ impl Pods {
                 tracing::error!(%path, %error, "a pod can't be gone on with");
             }
         }
+    }
+
+    /// Removes from other daemons what this node runs there no more: its places here went while it
+    /// had no daemon, or that one was silent.
+    fn remove_strays(&self) {
+        for there in self.shared.classes.others.values() {
+            let (shared, there) = (self.shared.clone(), there.clone());
+            tokio::spawn(async move {
+                loop {
+                    let found = there.found().await;
+                    for at in found.into_iter().filter(|at| !shared.has(at)) {
+                        if let Err(error) = there.remove(&at, true).await {
+                            tracing::warn!(pod = %at.path, %error, "a stray stays elsewhere");
+                        }
+                    }
+                }
+            });
+        }
+    }
+
+    /// The daemon that has what is at a path, where that is in a pod that runs elsewhere or is one.
+    pub fn away(&self, tenant: &Tenant, path: &ObjectPath) -> Option<Placed> {
+        let around = std::iter::successors(Some(path.clone()), ObjectPath::parent);
+        let mut around = around.filter_map(|path| self.shared.handle(tenant, &path)?.away);
+        around.next().map(|(class, at)| Placed {
+            is_the_pod: at.path == *path,
+            class,
+            for_a_member: at.for_a_member,
+        })
     }
 
     pub(crate) fn shared(&self) -> Arc<Shared> {
@@ -180,7 +231,9 @@ impl Pods {
     /// # Errors
     /// `PERMISSION_DENIED`, by what is for administrators; `INVALID_FIELD`, by what can't be there.
     pub fn admit(&self, permit: &Permit, request: &RunPod) -> Result<(), Error> {
-        admit::check(permit, &request.spec, &request.path)?;
+        let there = self.shared.classes.of(&request.spec)?;
+        let class = there.map(|it| it.class());
+        admit::check(permit, &request.spec, &request.path, class)?;
         let network = &request.spec.network;
         let runtime = &self.shared.runtime;
         runtime.check_network(permit, network, "pod.spec.network")
@@ -393,7 +446,7 @@ impl Pods {
         permit.demand_tenant(&request.target.tenant)?;
         let handle = self.shared.find(&request.target)?;
         admit::check_dial(&permit, &handle.status.borrow().spec)?;
-        handle.sandbox.dial(None, request.port, DIAL).await
+        handle.ports.dial(None, request.port, DIAL).await
     }
 }
 

@@ -28,6 +28,9 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Kept {
     /// As sent.
     pub(crate) spec: PodSpec,
+    /// It runs on another daemon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) away: Option<Away>,
     /// A stop was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) stop: Option<Stop>,
@@ -50,6 +53,7 @@ impl Kept {
     pub(crate) fn new(spec: PodSpec) -> Self {
         Self {
             spec,
+            away: None,
             stop: None,
             ends: BTreeMap::new(),
             debug: Vec::new(),
@@ -61,6 +65,17 @@ impl Kept {
     pub(crate) fn counted(&self) -> impl Serialize {
         (&self.spec, &self.debug)
     }
+}
+
+/// Where a pod runs that isn't on this node.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Away {
+    /// Of that daemon. The node's default may be another by now.
+    pub(crate) class: String,
+    /// Who asked for the pod is no administrator.
+    pub(crate) for_a_member: bool,
+    /// It was begun there.
+    pub(crate) begun: bool,
 }
 
 /// A stop that was asked for.

@@ -4,14 +4,18 @@
 //!
 //! [`Pods`] is the handle that `auraed/rpc` calls, with a `Permit` by value. Each pod has one task
 //! ([`task`]), which alone changes it. What the task does goes through the port [`sandbox`]: above
-//! it no code sees a pid, a descriptor, a cgroup, a path of the node or a namespace. [`cell`] is
-//! the one implementation there is: a cell of this node.
+//! it no code sees a pid, a descriptor, a cgroup, a path of the node or a namespace. [`cell`]
+//! implements it: a cell of this node. A pod of another class runs whole on another daemon, behind
+//! its API ([`elsewhere`]): the same handle, another task.
 //!
 //! ```text
 //!   Pods (handle) ──orders──► task, one per pod ──► sandbox ──► cell: Runtime, volumes
-//!        ▲                     │  ▲      │
-//!        └──────status─────────┘  │      └──► prober, one per running container
-//!                                 └──events──────────┘
+//!        ▲      │              │  ▲      │
+//!        │      │              │  │      └──► prober, one per running container
+//!        │      │              │  └──events──────────┘
+//!        ├──────┼───status─────┘
+//!        │      └──orders──► elsewhere::task, one per pod ──► Elsewhere: another daemon's API
+//!        └──────────status──────────┘
 //! ```
 //!
 //! Nothing of a pod lives in the daemon alone. Its spec, that it is to stop, and how its containers
@@ -23,6 +27,7 @@ mod admit;
 mod ask;
 mod asking;
 mod cell;
+mod elsewhere;
 mod handle;
 mod kept;
 mod prober;
@@ -35,6 +40,7 @@ mod tls;
 mod watch;
 
 pub use asking::Asking;
+pub use elsewhere::{Classes, Elsewhere, Place, Placed, Seen};
 pub use handle::{Pods, Settings};
-pub use reach::{Reach, Stream};
+pub use reach::{Ports, Reach, Stream};
 pub use watch::{Gone, Told, WatchEvent, Watched, Watcher};

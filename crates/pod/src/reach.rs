@@ -15,16 +15,8 @@ pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-/// See the module.
-pub trait Reach: Send + Sync {
-    /// Runs another program in it, to its end. Of a pod: in that container.
-    fn exec<'a>(
-        &'a self,
-        container: &'a str,
-        argv: &'a [String],
-        timeout: Duration,
-    ) -> BoxFuture<'a, Result<Exit, Error>>;
-
+/// Something with ports.
+pub trait Ports: Send + Sync {
     /// Connects to a port of it, or of another host, as from within.
     fn dial(
         &self,
@@ -32,4 +24,15 @@ pub trait Reach: Send + Sync {
         port: u16,
         timeout: Duration,
     ) -> BoxFuture<'_, Result<Box<dyn Stream>, Error>>;
+}
+
+/// See the module.
+pub trait Reach: Ports {
+    /// Runs another program in it, to its end. Of a pod: in that container.
+    fn exec<'a>(
+        &'a self,
+        container: &'a str,
+        argv: &'a [String],
+        timeout: Duration,
+    ) -> BoxFuture<'a, Result<Exit, Error>>;
 }

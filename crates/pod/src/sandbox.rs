@@ -59,17 +59,17 @@ impl Ran {
     }
 }
 
-/// The classes that this node offers, the strongest first.
-pub(crate) const CLASSES: [&str; 1] = [crate::cell::CLASS];
-
 /// What a pod runs in.
 pub(crate) trait Sandbox: Reach + 'static {
-    /// The name of its class: one of [`CLASSES`].
+    /// The name of its class.
     fn class(&self) -> &'static str;
 
     /// Makes what all containers need, where it isn't there yet, and brings what is there to what
     /// the spec says. Done again it changes nothing.
     fn settle<'a>(&'a self, spec: &'a PodSpec) -> BoxFuture<'a, Result<(), Error>>;
+
+    /// The labels that the pod has now: a call on its cell may have changed them.
+    fn labels(&self) -> Option<Labels>;
 
     /// Gives the pod these labels and no other.
     fn label<'a>(&'a self, labels: &'a Labels) -> BoxFuture<'a, Result<(), Error>>;

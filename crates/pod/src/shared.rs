@@ -7,34 +7,41 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use identity::{Effect, Identity, Permit};
+use model::cell;
 use model::error::{Error, Reason};
 use model::name::{ObjectPath, Tenant, Uid};
 use model::object::{Kind, ObjectRef};
 use model::pod::env::Facts;
 use model::pod::request::RunPod;
 use model::pod::status::PodStatus;
-use model::request::{RunCell, Stop, WaitFor};
+use model::request::{Remove, RunCell, Stop, WaitFor};
 use model::status::{CellStatus, Meta, Object};
 use runtime::volume::Held;
 use runtime::{HeldSpec, Runtime};
-use tenants::Tenants;
-use tokio::sync::{Semaphore, watch};
+use tenants::{Share, Tenants};
+use tokio::sync::{Semaphore, oneshot, watch};
 
 use crate::address::OfNode;
 use crate::cell::left;
 use crate::cell::program::{Around, pod_cell};
 use crate::cell::remove::remove;
 use crate::cell::volumes::Volumes;
-use crate::cell::{CellSandbox, effects};
+use crate::cell::{CLASS, CellSandbox, effects};
+use crate::elsewhere::task::AwayTask;
+use crate::elsewhere::{self, Classes, Elsewhere, Place};
 use crate::handle::Settings;
-use crate::kept::{Kept, Seal};
+use crate::kept::{Away, Kept, Seal};
 use crate::task::{Beginning, Handle, Task};
 use crate::watch::{Feed, Gone, Key};
 
 const RUN_CELL: &str = "runtime.RunCell";
 const REMOVE: &str = "runtime.Remove";
 const STOP: &str = "runtime.Stop";
+
+/// Who waits for a pod to be gone.
+type Waiting = Vec<oneshot::Sender<Result<(), Error>>>;
 
 /// How many questions of probes a tenant may have open. More wait.
 const QUESTIONS: usize = 32;
@@ -44,6 +51,7 @@ pub(crate) struct Shared {
     pub(crate) identity: Arc<Identity>,
     pub(crate) tenants: Tenants,
     pub(crate) settings: Settings,
+    pub(crate) classes: Classes,
     pub(crate) folder: PathBuf,
     pub(crate) seal: Arc<Seal>,
     pub(crate) pods: Mutex<BTreeMap<Key, Handle>>,
@@ -57,6 +65,15 @@ pub(crate) struct Shared {
 /// What the pod's cell is refused for stands in the pod's spec under the same name.
 fn of_pod(error: Error) -> Error {
     error.renamed("cell.spec", "pod.spec")
+}
+
+fn place(meta: &Meta, away: &Away) -> Place {
+    Place {
+        tenant: meta.tenant.clone(),
+        path: meta.path.clone(),
+        uid: meta.uid,
+        for_a_member: away.for_a_member,
+    }
 }
 
 /// Bits that an attacker can't guess.
@@ -91,10 +108,13 @@ impl Shared {
             return None;
         }
         status.meta = seen.meta().clone();
-        if let Object::Cell(cell) = &*seen {
-            status.network = cell.network.clone();
+        // What is on another daemon is on that one's network.
+        if &*status.sandbox_class == CLASS {
+            if let Object::Cell(cell) = &*seen {
+                status.network = cell.network.clone();
+            }
+            status.host_addresses = self.of_node.now();
         }
-        status.host_addresses = self.of_node.now();
         Some(status)
     }
 
@@ -116,7 +136,13 @@ impl Shared {
             spec,
             ..
         } = request;
-        let kept = Kept::new(spec);
+        let mut kept = Kept::new(spec);
+        let there = self.classes.of(&kept.spec)?.cloned();
+        kept.away = there.as_ref().map(|there| Away {
+            class: there.class().to_owned(),
+            for_a_member,
+            begun: false,
+        });
         let uid = Uid(random().map_err(|e| Error::internal(format!("no random bits: {e}")))?);
         let held = self
             .runtime
@@ -128,7 +154,11 @@ impl Shared {
         let part = permit.part(vec![Effect::on(RUN_CELL, &path), Effect::on(REMOVE, &path)])?;
         let cell = RunCell {
             labels,
-            spec: pod_cell(&kept.spec).map_err(of_pod)?,
+            spec: match &there {
+                None => pod_cell(&kept.spec).map_err(of_pod)?,
+                // Nothing runs in it: it is the pod's place on this node.
+                Some(_) => cell::Draft::default().try_into()?,
+            },
             request_id: None,
             wait_for: WaitFor::Started,
             annex: Some((uid, self.seal.seal(&tenant, &path, uid, &kept)?)),
@@ -137,9 +167,48 @@ impl Shared {
             path,
         };
         let made = self.runtime.run_cell(part, cell).await.map_err(of_pod)?;
-        match &*made {
-            Object::Cell(cell) => Ok(self.keep(cell, kept, permit, (held, counted))),
-            Object::Executable(_) => Err(Error::internal("a cell was made that is none")),
+        let Object::Cell(cell) = &*made else {
+            return Err(Error::internal("a cell was made that is none"));
+        };
+        let at = kept.away.as_ref().map(|away| place(&cell.meta, away));
+        if let Some((there, at)) = there.as_deref().zip(at) {
+            let begun = elsewhere::task::begin(there, &at, &cell.meta.labels, &kept.spec).await;
+            if let Err(error) = begun {
+                self.take_back(there, &permit, &at).await;
+                return Err(error);
+            }
+            kept.away.iter_mut().for_each(|away| away.begun = true);
+        }
+        Ok(self.keep(cell, kept, permit, (held, counted)))
+    }
+
+    /// A pod could not be begun elsewhere: nothing of it stays here, nor there. What can't be
+    /// reached now is a stray there later.
+    async fn take_back(&self, there: &dyn Elsewhere, permit: &Permit, at: &Place) {
+        let effects = vec![
+            Effect::below(REMOVE, &at.path),
+            Effect::below(STOP, &at.path),
+        ];
+        let target = ObjectRef {
+            uid: Some(at.uid),
+            kind: Some(Kind::Cell),
+            ..ObjectRef::new(at.tenant.clone(), at.path.clone())
+        };
+        let remove = Remove {
+            target,
+            recursive: true,
+            force: true,
+        };
+        let here = match permit.part(effects) {
+            Ok(permit) => self.runtime.remove(permit, remove).await.map(drop),
+            Err(error) => Err(error),
+        };
+        there.forget(at);
+        for error in [here, there.remove(at, true).await]
+            .into_iter()
+            .filter_map(Result::err)
+        {
+            tracing::warn!(pod = %at.path, %error, "a pod that never began stays behind");
         }
     }
 
@@ -248,25 +317,55 @@ impl Shared {
             of_node: self.of_node.clone(),
         });
         let share = self.tenants.share(&key.0);
-        let (task, handle) = Task::new(Beginning {
-            sandbox,
-            questions: self.questions(&meta.tenant),
-            share: share.clone(),
-            feed: self.feed.clone(),
-            meta,
-            kept,
-        });
+        let (run, handle) = self.task(sandbox, meta, kept, &share);
         let (shared, uid) = (self.clone(), handle.uid);
         self.lock().insert(key.clone(), handle.clone());
         self.feed.changed(&key, uid);
         tokio::spawn(async move {
-            let waiting = share.run(task.run()).await;
+            let waiting = share.run(run).await;
             shared.forget(&key, uid);
             for waiter in waiting {
                 let _ = waiter.send(Ok(()));
             }
         });
         handle
+    }
+
+    /// What keeps a pod in its sandbox, or on the daemon of its class, and what reaches it.
+    fn task(
+        &self,
+        sandbox: Arc<CellSandbox>,
+        meta: Meta,
+        kept: Kept,
+        share: &Share,
+    ) -> (BoxFuture<'static, Waiting>, Handle) {
+        let feed = self.feed.clone();
+        let Some(away) = &kept.away else {
+            let (task, handle) = Task::new(Beginning {
+                sandbox,
+                questions: self.questions(&meta.tenant),
+                share: share.clone(),
+                feed,
+                meta,
+                kept,
+            });
+            return (Box::pin(task.run()), handle);
+        };
+        let (task, handle) = AwayTask::new(elsewhere::task::Beginning {
+            there: self.classes.named(&away.class),
+            own: sandbox,
+            at: place(&meta, away),
+            feed,
+            meta,
+            kept,
+        });
+        (Box::pin(task.run()), handle)
+    }
+
+    /// Whether a pod elsewhere has its place on this node.
+    pub(crate) fn has(&self, at: &Place) -> bool {
+        // Its place is made before it is begun.
+        self.runtime.living(at.uid).is_some()
     }
 
     fn forget(&self, key: &Key, uid: Uid) {
@@ -286,6 +385,9 @@ impl Shared {
         let mut questions = questions.unwrap_or_else(PoisonError::into_inner);
         questions.remove(tenant);
         self.feed.drop_tenant(tenant);
+        for there in self.classes.others.values() {
+            there.tenant_is_gone(tenant);
+        }
     }
 
     pub(crate) fn handles(&self) -> Vec<Handle> {

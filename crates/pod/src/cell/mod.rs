@@ -136,7 +136,7 @@ impl CellSandbox {
         };
         around.facts.host_ips = host_ips;
         if let Some(pod) = found {
-            around.facts.labels = pod.meta().labels.clone();
+            around.facts.labels = pod.meta().labels.told();
         }
         around
     }

@@ -16,7 +16,7 @@ use model::pod::steps::Count;
 
 use super::{CellSandbox, GET, UPDATE_CELL, WAIT, program_of};
 use crate::kept::Kept;
-use crate::reach::{Reach, Stream};
+use crate::reach::{Ports, Reach, Stream};
 use crate::sandbox::{Program, Ran, Sandbox};
 
 impl Reach for CellSandbox {
@@ -28,7 +28,9 @@ impl Reach for CellSandbox {
     ) -> BoxFuture<'a, Result<Exit, Error>> {
         Box::pin(self.exec_now(container, argv, timeout))
     }
+}
 
+impl Ports for CellSandbox {
     fn dial(
         &self,
         host: Option<IpAddr>,
@@ -51,6 +53,11 @@ impl Sandbox for CellSandbox {
 
     fn settle<'a>(&'a self, spec: &'a PodSpec) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(self.settle_now(spec))
+    }
+
+    fn labels(&self) -> Option<Labels> {
+        let seen = self.runtime.seen(&self.tenant, &self.path)?;
+        Some(seen.meta().labels.clone())
     }
 
     fn label<'a>(&'a self, labels: &'a Labels) -> BoxFuture<'a, Result<(), Error>> {

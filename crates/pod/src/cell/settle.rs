@@ -60,7 +60,7 @@ impl CellSandbox {
         let Some(pod) = self.runtime.seen(&self.tenant, &self.path) else {
             return Ok(());
         };
-        let is_told = self.told().as_ref() == Some(&pod.meta().labels);
+        let is_told = self.told().as_ref() == Some(&pod.meta().labels.told());
         match is_told {
             true => Ok(()),
             false => self.make_volumes(spec).await,

@@ -9,7 +9,7 @@
 mod debug;
 mod held;
 mod jobs;
-mod notes;
+pub(crate) mod notes;
 mod orders;
 
 use std::sync::Arc;
@@ -29,8 +29,10 @@ use tenants::Share;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
+use crate::elsewhere::Place;
 use crate::kept::{Ended, Kept};
 use crate::prober::{Failed, Finding};
+use crate::reach::Ports;
 use crate::sandbox::{Program, Sandbox};
 use crate::watch::Feed;
 use debug::Added;
@@ -38,7 +40,7 @@ use held::Held;
 use notes::Notes;
 
 /// Events that wait for the task. Who has one more waits.
-const QUEUE: usize = 64;
+pub(crate) const QUEUE: usize = 64;
 /// How long the task sleeps at most: clocks are set.
 const LONGEST: Duration = Duration::from_secs(30);
 
@@ -120,7 +122,10 @@ pub(crate) struct Handle {
     pub(crate) uid: Uid,
     pub(crate) orders: mpsc::Sender<Order>,
     pub(crate) status: watch::Receiver<PodStatus>,
-    pub(crate) sandbox: Arc<dyn Sandbox>,
+    /// Its ports.
+    pub(crate) ports: Arc<dyn Ports>,
+    /// The class and the place of one that runs elsewhere.
+    pub(crate) away: Option<(String, Place)>,
 }
 
 impl Task {
@@ -148,12 +153,14 @@ impl Task {
             Added::found(it, sandbox.program(&it.place()), word)
         });
         let debug = debug.collect();
-        let (status, published) = watch::channel(first_status(&meta, &kept.spec, sandbox.class()));
+        let (status, published) =
+            watch::channel(first_status(&meta, &kept.spec, sandbox.class().into()));
         let handle = Handle {
             uid: meta.uid,
             orders,
             status: published,
-            sandbox: sandbox.clone(),
+            ports: sandbox.clone(),
+            away: None,
         };
         let mut task = Self {
             notes: Notes::new(&kept.events),
@@ -437,7 +444,7 @@ impl Task {
             stopping: self.kept.stop.is_some(),
             ready: !phase.is_final() && lasting.all(|(_, (_, status))| status.ready),
             qos: qos::class(spec),
-            sandbox_class: self.sandbox.class(),
+            sandbox_class: self.sandbox.class().into(),
             containers,
             debug: self.debug.iter().map(Added::status).collect(),
             events: self.notes.all(),
@@ -468,7 +475,7 @@ impl Task {
     }
 }
 
-fn first_status(meta: &Meta, spec: &PodSpec, class: &'static str) -> PodStatus {
+pub(crate) fn first_status(meta: &Meta, spec: &PodSpec, class: Arc<str>) -> PodStatus {
     PodStatus {
         meta: meta.clone(),
         spec: spec.clone(),
@@ -508,7 +515,7 @@ fn ended_words(exit: Exit) -> String {
 }
 
 /// An error in one line.
-fn said(error: &Error) -> String {
+pub(crate) fn said(error: &Error) -> String {
     match &error.hint {
         Some(hint) => format!("{error}: {hint}"),
         None => error.to_string(),

@@ -9,22 +9,20 @@ use crate::kept::KEPT_EVENTS;
 
 /// The longest message, in characters: a probe's answer is the workload's. It has no control
 /// character: those take more in a record than others, and move terminals.
-const LONGEST: usize = 160;
+pub(crate) const LONGEST: usize = 160;
 
 /// See the module.
-pub(super) struct Notes(VecDeque<Event>);
+pub(crate) struct Notes(VecDeque<Event>);
 
 impl Notes {
     /// With what an earlier daemon has kept.
-    pub(super) fn new(kept: &[Event]) -> Self {
+    pub(crate) fn new(kept: &[Event]) -> Self {
         Self(kept.iter().cloned().collect())
     }
 
     /// The same once more is counted, not told again. An empty name: the pod.
-    pub(super) fn add(&mut self, container: &str, message: impl Into<String>) {
-        let message = message.into();
-        let plain = |c: char| if c.is_control() { ' ' } else { c };
-        let message: String = message.chars().map(plain).take(LONGEST).collect();
+    pub(crate) fn add(&mut self, container: &str, message: impl Into<String>) {
+        let message = plain(&message.into(), LONGEST);
         let at = runtime::now();
         if let Some(last) = self.0.back_mut()
             && last.container == container
@@ -45,15 +43,32 @@ impl Notes {
         });
     }
 
-    pub(super) fn all(&self) -> Vec<Event> {
+    /// What goes on is told once, however often it is seen.
+    pub(crate) fn add_once(&mut self, message: String) {
+        let told = self
+            .0
+            .back()
+            .is_some_and(|last| last.message == plain(&message, LONGEST));
+        if !told {
+            self.add("", message);
+        }
+    }
+
+    pub(crate) fn all(&self) -> Vec<Event> {
         self.0.iter().cloned().collect()
     }
 
     /// Those that the next daemon is told.
-    pub(super) fn kept(&self) -> Vec<Event> {
+    pub(crate) fn kept(&self) -> Vec<Event> {
         let older = self.0.len().saturating_sub(KEPT_EVENTS);
         self.0.iter().skip(older).cloned().collect()
     }
+}
+
+/// Without characters that move a terminal, and no longer than that many.
+pub(crate) fn plain(message: &str, most: usize) -> String {
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    message.chars().map(plain).take(most).collect()
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use model::name::ObjectPath;
 use model::object::{Kind, ObjectRef};
 use model::request::{RunExecutable, WaitFor};
 use model::schedule::Work;
-use pod::{Reach, Stream};
+use pod::{Ports, Reach, Stream};
 use runtime::beside::unique_name;
 
 use super::Actor;
@@ -84,7 +84,9 @@ impl Reach for Reached {
     ) -> BoxFuture<'a, Result<Exit, Error>> {
         Box::pin(self.exec_now(argv, timeout))
     }
+}
 
+impl Ports for Reached {
     fn dial(
         &self,
         host: Option<IpAddr>,
