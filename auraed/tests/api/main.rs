@@ -6,6 +6,7 @@
 //! The node is the `auraed` binary as a service on this machine, with state and sockets in a folder
 //! of its own; it needs root and a cgroup2 hierarchy.
 #![allow(
+    clippy::indexing_slicing,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
@@ -21,6 +22,7 @@ mod cycles;
 mod direct;
 mod disks;
 mod effects;
+mod elsewhere;
 mod escapes;
 mod fair;
 mod finished;

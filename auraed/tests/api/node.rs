@@ -24,6 +24,8 @@ pub(crate) struct TestNode {
     process: Child,
     /// A file system is mounted on its state directory.
     small_disk: bool,
+    /// Where its pods run.
+    there: Option<Box<TestNode>>,
 }
 
 const NO_NETWORK: &[&str] = &["cell_network.enabled=false"];
@@ -51,6 +53,47 @@ impl TestNode {
     /// The same, of a program in that folder, which every user can execute.
     pub(crate) fn start_installed(folder: &Path, settings: &[&str]) -> Option<Self> {
         Self::start_program(&installed(folder), settings, false)
+    }
+
+    /// The same, whose pods run on another node of its own: they are of the class `vm`, unless they
+    /// say `cell`.
+    pub(crate) fn start_elsewhere() -> Option<Self> {
+        let there = Self::start()?;
+        let mut settings: Vec<_> = NO_NETWORK.iter().map(|it| (*it).to_owned()).collect();
+        settings.extend(there.as_a_class("vm"));
+        settings.push("sandboxes.vm.default=true".to_owned());
+        let settings: Vec<_> = settings.iter().map(String::as_str).collect();
+        let mut here = Self::start_with(&settings)?;
+        here.there = Some(Box::new(there));
+        Some(here)
+    }
+
+    /// What another node says so that pods of that class run on this one.
+    pub(crate) fn as_a_class(&self, class: &str) -> [String; 4] {
+        let pki = self.state().join("pki");
+        let file = |key: &str, name: &str| {
+            let file = pki.join(name);
+            format!("sandboxes.{class}.{key}={}", file.display())
+        };
+        [
+            format!(
+                "sandboxes.{class}.address=unix://{}",
+                self.socket().display()
+            ),
+            file("ca", "ca.pem"),
+            file("certificate", "admin.pem"),
+            file("key", "admin.key"),
+        ]
+    }
+
+    /// Where its pods run: itself, or the other node.
+    pub(crate) fn with_pods(&self) -> &Self {
+        self.there.as_deref().unwrap_or(self)
+    }
+
+    /// The other node on which its pods run.
+    pub(crate) fn there(&mut self) -> &mut Self {
+        self.there.as_mut().unwrap()
     }
 
     pub(crate) fn start_in(settings: &[&str], small_disk: bool) -> Option<Self> {
@@ -88,6 +131,7 @@ impl TestNode {
             cgroup,
             process,
             small_disk,
+            there: None,
         };
         node.wait_until_it_answers();
         Some(node)
@@ -161,6 +205,13 @@ impl TestNode {
         let mut gone = [PollFd::new(&pidfd, PollFlags::IN)];
         rustix::event::poll(&mut gone, None).unwrap();
         self.wait_until_it_answers();
+    }
+
+    /// Stops the daemon where it stands; it goes on when this is dropped.
+    pub(crate) fn stop_daemon(&self) -> Stopped {
+        let pid = rustix::process::Pid::from_raw(self.daemon().parse().unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+        Stopped(pid)
     }
 
     /// Everything ends at once, as with the power; the state directory alone is there afterwards.
@@ -293,6 +344,16 @@ impl TestNode {
     /// The same; its files stay until this goes.
     pub(crate) fn end(&mut self) {
         end(&mut self.process);
+    }
+}
+
+/// A daemon that was stopped.
+pub(crate) struct Stopped(rustix::process::Pid);
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        // One that was killed meanwhile isn't there.
+        let _ = rustix::process::kill_process(self.0, rustix::process::Signal::CONT);
     }
 }
 

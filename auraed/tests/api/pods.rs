@@ -173,8 +173,37 @@ pub(crate) async fn people(node: &TestNode) -> (Person, Person) {
     (administrator, ann)
 }
 
-/// Nothing of a pod is left on the node.
+/// Stories of pods, told in each class of sandboxes: in a cell of the node, and on another daemon.
+macro_rules! in_each_class {
+    ($($story:ident),* $(,)?) => {$(
+        mod $story {
+            use crate::node::TestNode;
+
+            #[tokio::test]
+            async fn in_a_cell() {
+                if let Some(node) = TestNode::start() {
+                    super::$story(node).await;
+                }
+            }
+
+            #[tokio::test]
+            async fn elsewhere() {
+                if let Some(node) = TestNode::start_elsewhere() {
+                    super::$story(node).await;
+                }
+            }
+        }
+    )*};
+}
+pub(crate) use in_each_class;
+
+/// Nothing of a pod is left on the node, nor where its pods run.
 pub(crate) fn assert_clean(node: &TestNode) {
+    assert_no_volumes(node);
+    assert_no_volumes(node.with_pods());
+}
+
+fn assert_no_volumes(node: &TestNode) {
     let begun = Instant::now();
     loop {
         let left = std::fs::read_dir(node.state().join("pods")).unwrap();
@@ -187,11 +216,17 @@ pub(crate) fn assert_clean(node: &TestNode) {
     }
 }
 
-#[tokio::test]
-async fn containers_begin_in_order_and_share_folders_and_the_network() {
-    let Some(node) = TestNode::start() else {
-        return;
-    };
+in_each_class! {
+    containers_begin_in_order_and_share_folders_and_the_network,
+    an_init_container_that_has_done_its_work_has_ended,
+    a_container_that_fails_is_started_again_and_waits_longer_each_time,
+    probes_make_ready_and_start_again_what_is_not_alive,
+    a_stop_does_the_hook_asks_and_then_kills_within_its_grace,
+    a_port_is_reached_from_outside_and_a_pod_is_its_tenants_alone,
+    containers_of_images_have_roots_of_their_own_and_share_what_the_pod_has,
+}
+
+async fn containers_begin_in_order_and_share_folders_and_the_network(node: TestNode) {
     let (_, ann) = people(&node).await;
     let mut sidecar = container("side", "exec /bin/busybox httpd -f -p 8080 -h /mnt");
     sidecar.sidecar = true;
@@ -238,11 +273,7 @@ async fn containers_begin_in_order_and_share_folders_and_the_network() {
     node.stop();
 }
 
-#[tokio::test]
-async fn an_init_container_that_has_done_its_work_has_ended() {
-    let Some(node) = TestNode::start() else {
-        return;
-    };
+async fn an_init_container_that_has_done_its_work_has_ended(node: TestNode) {
     let (_, ann) = people(&node).await;
     let spec = wire::PodSpec {
         init_containers: vec![container("init", "true")],
@@ -255,11 +286,7 @@ async fn an_init_container_that_has_done_its_work_has_ended() {
     node.stop();
 }
 
-#[tokio::test]
-async fn a_container_that_fails_is_started_again_and_waits_longer_each_time() {
-    let Some(mut node) = TestNode::start() else {
-        return;
-    };
+async fn a_container_that_fails_is_started_again_and_waits_longer_each_time(mut node: TestNode) {
     let (_, ann) = people(&node).await;
     let spec = wire::PodSpec {
         restart_policy: wire::RestartPolicy::OnFailure.into(),
@@ -301,11 +328,7 @@ async fn a_container_that_fails_is_started_again_and_waits_longer_each_time() {
     node.stop();
 }
 
-#[tokio::test]
-async fn probes_make_ready_and_start_again_what_is_not_alive() {
-    let Some(mut node) = TestNode::start() else {
-        return;
-    };
+async fn probes_make_ready_and_start_again_what_is_not_alive(mut node: TestNode) {
     let (_, ann) = people(&node).await;
     let probe = |ask| {
         Some(wire::Probe {
@@ -367,11 +390,7 @@ pub(crate) fn how(status: &wire::PodStatus) -> Option<runtime::exit::How> {
     status.containers.first()?.last_exit.as_ref()?.how
 }
 
-#[tokio::test]
-async fn a_stop_does_the_hook_asks_and_then_kills_within_its_grace() {
-    let Some(mut node) = TestNode::start() else {
-        return;
-    };
+async fn a_stop_does_the_hook_asks_and_then_kills_within_its_grace(mut node: TestNode) {
     let (_, ann) = people(&node).await;
     let mut polite = container(
         "polite",
@@ -489,11 +508,7 @@ async fn files_of_the_spec_are_read_only_and_folders_of_the_node_are_administrat
     node.stop();
 }
 
-#[tokio::test]
-async fn a_port_is_reached_from_outside_and_a_pod_is_its_tenants_alone() {
-    let Some(node) = TestNode::start() else {
-        return;
-    };
+async fn a_port_is_reached_from_outside_and_a_pod_is_its_tenants_alone(node: TestNode) {
     let (administrator, ann) = people(&node).await;
     let eve = administrator.introduce(&node, "evil", "eve", None).await;
     let app = container(
@@ -571,11 +586,9 @@ pub(crate) fn busybox_layer() -> Vec<u8> {
 
 pub(crate) const IMAGE: &str = "registry.test/demo/busybox:v1";
 
-#[tokio::test]
-async fn containers_of_images_have_roots_of_their_own_and_share_what_the_pod_has() {
-    let Some(mut node) = TestNode::start() else {
-        return;
-    };
+async fn containers_of_images_have_roots_of_their_own_and_share_what_the_pod_has(
+    mut node: TestNode,
+) {
     let (_, ann) = people(&node).await;
     crate::images::import(&ann, &busybox()).await.unwrap();
     let of_image = |name: &str, script: &str| wire::Container {

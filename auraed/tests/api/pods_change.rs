@@ -48,11 +48,14 @@ async fn assert_hidden(eve: &Person, look: wire::Container) {
     assert_eq!(hidden.reason, Some(Reason::NotFound), "{hidden:?}");
 }
 
-#[tokio::test]
-async fn a_container_that_is_added_sees_the_pod_and_its_target_and_changes_neither() {
-    let Some(mut node) = TestNode::start() else {
-        return;
-    };
+crate::pods::in_each_class! {
+    a_container_that_is_added_sees_the_pod_and_its_target_and_changes_neither,
+    what_a_container_may_take_and_labels_change_in_place_within_the_class,
+}
+
+async fn a_container_that_is_added_sees_the_pod_and_its_target_and_changes_neither(
+    mut node: TestNode,
+) {
     let administrator = node.administrator().await;
     let mia = administrator.introduce(&node, "acme", "mia", None).await;
     let eve = administrator.introduce(&node, "evil", "eve", None).await;
@@ -120,11 +123,7 @@ fn needs(mib: u64) -> Option<wire::Needs> {
     })
 }
 
-#[tokio::test]
-async fn what_a_container_may_take_and_labels_change_in_place_within_the_class() {
-    let Some(node) = TestNode::start() else {
-        return;
-    };
+async fn what_a_container_may_take_and_labels_change_in_place_within_the_class(node: TestNode) {
     let administrator = node.administrator().await;
     let facts = administrator.node.node().get(GetRequest {}).await.unwrap();
     // Where the kernel holds no memory limits, labels change all the same.

@@ -82,12 +82,14 @@ async fn pods_end_with_their_hooks_before_the_other_cells_when_the_node_goes_dow
     assert!(!mounts.contains(&pods), "{mounts}");
 }
 
+crate::pods::in_each_class! {
+    a_pod_that_outlives_its_deadline_fails_also_where_the_daemon_dies_before,
+}
+
 /// The program ends well when it is asked, and would be started again. The daemon dies before.
-#[tokio::test]
-async fn a_pod_that_outlives_its_deadline_fails_also_where_the_daemon_dies_before() {
-    let Some(mut node) = TestNode::start() else {
-        return;
-    };
+async fn a_pod_that_outlives_its_deadline_fails_also_where_the_daemon_dies_before(
+    mut node: TestNode,
+) {
     let administrator = node.administrator().await;
     let mia = administrator.introduce(&node, "acme", "mia", None).await;
     let stays = "trap 'echo asked; exit 0' TERM; echo begun; while :; do sleep 0.1; done";

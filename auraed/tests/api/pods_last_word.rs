@@ -25,11 +25,14 @@ fn word(status: &wire::PodStatus) -> &str {
     first.map_or("", |it| it.termination_message.as_str())
 }
 
-#[tokio::test]
-async fn a_last_word_is_of_the_file_or_of_the_log_and_bounded_whatever_a_container_does() {
-    let Some(node) = TestNode::start() else {
-        return;
-    };
+crate::pods::in_each_class! {
+    a_last_word_is_of_the_file_or_of_the_log_and_bounded_whatever_a_container_does,
+    a_last_word_outlives_the_daemon_and_the_next_run,
+}
+
+async fn a_last_word_is_of_the_file_or_of_the_log_and_bounded_whatever_a_container_does(
+    node: TestNode,
+) {
     let (_, ann) = people(&node).await;
     crate::images::import(&ann, &busybox()).await.unwrap();
     // By default where Kubernetes has it, also in a root that can't be written, and of any user.
@@ -109,11 +112,7 @@ fn kill_unseen(node: &TestNode) {
     kill_process(of(found), Signal::KILL).unwrap();
 }
 
-#[tokio::test]
-async fn a_last_word_outlives_the_daemon_and_the_next_run() {
-    let Some(mut node) = TestNode::start() else {
-        return;
-    };
+async fn a_last_word_outlives_the_daemon_and_the_next_run(mut node: TestNode) {
     let (_, ann) = people(&node).await;
     let again = format!(
         "if [ -e /mnt/again ]; then [ -s /run/word ] && exit 9; exec sleep {SLEEPS}; fi

@@ -21,11 +21,14 @@ fn of_image(name: &str, script: &str) -> wire::Container {
     }
 }
 
-#[tokio::test]
-async fn a_root_has_its_size_and_a_container_that_must_not_be_root_isnt() {
-    let Some(node) = TestNode::start() else {
-        return;
-    };
+crate::pods::in_each_class! {
+    a_root_has_its_size_and_a_container_that_must_not_be_root_isnt,
+    containers_see_each_others_processes_where_the_pod_shares_them,
+    a_container_is_told_the_labels_of_its_pod,
+    a_pod_has_parameters_of_its_own_namespaces_alone,
+}
+
+async fn a_root_has_its_size_and_a_container_that_must_not_be_root_isnt(node: TestNode) {
     let (_, ann) = people(&node).await;
     crate::images::import(&ann, &busybox()).await.unwrap();
     let fills = "busybox dd if=/dev/zero of=/all bs=1M count=64 2>/dev/null && exit 9
@@ -58,11 +61,7 @@ async fn a_root_has_its_size_and_a_container_that_must_not_be_root_isnt() {
     node.stop();
 }
 
-#[tokio::test]
-async fn containers_see_each_others_processes_where_the_pod_shares_them() {
-    let Some(mut node) = TestNode::start() else {
-        return;
-    };
+async fn containers_see_each_others_processes_where_the_pod_shares_them(mut node: TestNode) {
     let (_, ann) = people(&node).await;
     crate::images::import(&ann, &busybox()).await.unwrap();
     let look = "export PATH=/bin; busybox test $$ != 1 || exit 8
@@ -111,11 +110,7 @@ async fn containers_see_each_others_processes_where_the_pod_shares_them() {
     node.stop();
 }
 
-#[tokio::test]
-async fn a_container_is_told_the_labels_of_its_pod() {
-    let Some(node) = TestNode::start() else {
-        return;
-    };
+async fn a_container_is_told_the_labels_of_its_pod(node: TestNode) {
     let (_, ann) = people(&node).await;
     let mut app = container("app", "echo $APP of $NONE.");
     app.env = [("APP", "app"), ("NONE", "none")]
@@ -141,11 +136,7 @@ async fn a_container_is_told_the_labels_of_its_pod() {
     node.stop();
 }
 
-#[tokio::test]
-async fn a_pod_has_parameters_of_its_own_namespaces_alone() {
-    let Some(node) = TestNode::start() else {
-        return;
-    };
+async fn a_pod_has_parameters_of_its_own_namespaces_alone(node: TestNode) {
     let (_, ann) = people(&node).await;
     let port = "net.ipv4.ip_unprivileged_port_start";
     let machine = std::fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start");

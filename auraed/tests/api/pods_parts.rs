@@ -36,11 +36,13 @@ fn with_part(name: &str, script: &str, expr: &str, env: Vec<wire::EnvVar>) -> wi
 
 const GOES_ON: &str = "while :; do sleep 1; done";
 
-#[tokio::test]
-async fn a_part_of_a_volume_is_made_of_variables_and_stays_with_its_container() {
-    let Some(mut node) = TestNode::start() else {
-        return;
-    };
+crate::pods::in_each_class! {
+    a_part_of_a_volume_is_made_of_variables_and_stays_with_its_container,
+    a_part_that_is_none_of_its_volume_is_refused_before_anything_runs,
+    a_part_leads_over_no_link_that_another_container_has_made,
+}
+
+async fn a_part_of_a_volume_is_made_of_variables_and_stays_with_its_container(mut node: TestNode) {
     let administrator = node.administrator().await;
     let mia = administrator.introduce(&node, "acme", "mia", None).await;
     let fact = wire::env_var::From::Fact(wire::Fact::PodName.into());
@@ -74,11 +76,7 @@ async fn a_part_of_a_volume_is_made_of_variables_and_stays_with_its_container() 
     node.stop();
 }
 
-#[tokio::test]
-async fn a_part_that_is_none_of_its_volume_is_refused_before_anything_runs() {
-    let Some(node) = TestNode::start() else {
-        return;
-    };
+async fn a_part_that_is_none_of_its_volume_is_refused_before_anything_runs(node: TestNode) {
     let administrator = node.administrator().await;
     let mia = administrator.introduce(&node, "acme", "mia", None).await;
     let env = || vec![text("UP", ".."), text("ROOT", "/etc"), text("NONE", "")];
@@ -119,11 +117,7 @@ async fn a_part_that_is_none_of_its_volume_is_refused_before_anything_runs() {
     node.stop();
 }
 
-#[tokio::test]
-async fn a_part_leads_over_no_link_that_another_container_has_made() {
-    let Some(node) = TestNode::start() else {
-        return;
-    };
+async fn a_part_leads_over_no_link_that_another_container_has_made(node: TestNode) {
     let administrator = node.administrator().await;
     let mia = administrator.introduce(&node, "acme", "mia", None).await;
     let links =

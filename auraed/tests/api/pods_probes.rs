@@ -99,6 +99,10 @@ fn http(at: SocketAddr, path: &str) -> wire::HttpAction {
     }
 }
 
+crate::pods::in_each_class! {
+    a_probe_that_fails_leaves_the_time_that_it_says,
+}
+
 #[tokio::test]
 async fn probes_ask_by_tls_whatever_the_certificate_and_at_other_hosts() {
     let Some(node) = TestNode::start() else {
@@ -191,11 +195,7 @@ async fn a_probe_asks_a_health_server_of_grpc_by_service() {
     node.stop();
 }
 
-#[tokio::test]
-async fn a_probe_that_fails_leaves_the_time_that_it_says() {
-    let Some(node) = TestNode::start() else {
-        return;
-    };
+async fn a_probe_that_fails_leaves_the_time_that_it_says(node: TestNode) {
     let (_, ann) = people(&node).await;
     let deaf = "trap '' TERM; rm -f /mnt/sick; touch /mnt/deaf; while :; do sleep 0.1; done";
     let mut app = container("app", deaf);

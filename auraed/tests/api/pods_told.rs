@@ -108,11 +108,12 @@ async fn begin(person: &Person, spec: wire::PodSpec) {
     pods(person).run(request).await.unwrap();
 }
 
-#[tokio::test]
-async fn files_tell_a_pod_of_itself_and_follow_its_labels() {
-    let Some(mut node) = TestNode::start() else {
-        return;
-    };
+crate::pods::in_each_class! {
+    files_tell_a_pod_of_itself_and_follow_its_labels,
+    no_container_changes_what_files_tell,
+}
+
+async fn files_tell_a_pod_of_itself_and_follow_its_labels(mut node: TestNode) {
     let administrator = node.administrator().await;
     let mia = administrator.introduce(&node, "acme", "mia", None).await;
     begin(&mia, told()).await;
@@ -143,11 +144,7 @@ async fn files_tell_a_pod_of_itself_and_follow_its_labels() {
     node.stop();
 }
 
-#[tokio::test]
-async fn no_container_changes_what_files_tell() {
-    let Some(node) = TestNode::start() else {
-        return;
-    };
+async fn no_container_changes_what_files_tell(node: TestNode) {
     let administrator = node.administrator().await;
     let mia = administrator.introduce(&node, "acme", "mia", None).await;
     let mut pod = told();

@@ -50,7 +50,7 @@ async fn set_tmpfs(administrator: &Person, tenant: &str, amount: &str) {
 /// How many file systems are mounted below the node's folder.
 fn mounted(node: &TestNode) -> usize {
     let all = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
-    let pods = node.state().join("pods");
+    let pods = node.with_pods().state().join("pods");
     let pods = pods.display().to_string();
     all.lines().filter(|line| line.contains(&pods)).count()
 }
@@ -70,11 +70,14 @@ fn assert_left(node: &TestNode, count: usize) {
 
 const MIB: u64 = 1 << 20;
 
-#[tokio::test]
-async fn a_members_volumes_are_in_memory_have_a_size_and_count_in_its_quota() {
-    let Some(mut node) = TestNode::start() else {
-        return;
-    };
+crate::pods::in_each_class! {
+    a_members_volumes_are_in_memory_have_a_size_and_count_in_its_quota,
+    a_group_has_the_volumes_of_its_pod_and_none_is_left_where_a_node_ends,
+    files_change_together_while_a_pod_runs_and_parts_stay_as_they_were,
+    containers_share_memory_where_a_volume_is_mounted_for_it,
+}
+
+async fn a_members_volumes_are_in_memory_have_a_size_and_count_in_its_quota(mut node: TestNode) {
     let administrator = node.administrator().await;
     let mia = administrator.introduce(&node, "acme", "mia", None).await;
     let eve = administrator.introduce(&node, "evil", "eve", None).await;
@@ -123,11 +126,7 @@ async fn a_members_volumes_are_in_memory_have_a_size_and_count_in_its_quota() {
     node.stop();
 }
 
-#[tokio::test]
-async fn a_group_has_the_volumes_of_its_pod_and_none_is_left_where_a_node_ends() {
-    let Some(node) = TestNode::start() else {
-        return;
-    };
+async fn a_group_has_the_volumes_of_its_pod_and_none_is_left_where_a_node_ends(node: TestNode) {
     let administrator = node.administrator().await;
     let mia = administrator.introduce(&node, "acme", "mia", None).await;
     let script = "[ $(stat -c %g:%a /mnt) = 2000:2777 ] && touch /mnt/a
@@ -143,7 +142,7 @@ async fn a_group_has_the_volumes_of_its_pod_and_none_is_left_where_a_node_ends()
     let lasting = with_memory(vec![container("app", "sleep 900")], MIB);
     run(&mia, "web", lasting, WaitFor::Ready).await.unwrap();
     assert_eq!(mounted(&node), 2);
-    let folder = node.state();
+    let folder = node.with_pods().state();
     node.stop();
     // The folder went with the node, which nothing mounted in it allows.
     assert!(!folder.exists(), "{}", folder.display());
@@ -169,11 +168,7 @@ async fn update(person: &Person, path: &str, spec: wire::PodSpec) -> Result<(), 
     pods(person).update(request).await.map(drop)
 }
 
-#[tokio::test]
-async fn files_change_together_while_a_pod_runs_and_parts_stay_as_they_were() {
-    let Some(mut node) = TestNode::start() else {
-        return;
-    };
+async fn files_change_together_while_a_pod_runs_and_parts_stay_as_they_were(mut node: TestNode) {
     let administrator = node.administrator().await;
     let mia = administrator.introduce(&node, "acme", "mia", None).await;
     let mut app = container("app", "echo begun; while :; do sleep 1; done");
@@ -331,11 +326,7 @@ async fn folders_of_the_node_and_volumes_on_its_disk_are_made_where_asked_for() 
 
 /// A volume in memory at `/dev/shm` is what programs of a pod share by `shm_open`, and of the size
 /// that the pod says.
-#[tokio::test]
-async fn containers_share_memory_where_a_volume_is_mounted_for_it() {
-    let Some(node) = TestNode::start() else {
-        return;
-    };
+async fn containers_share_memory_where_a_volume_is_mounted_for_it(node: TestNode) {
     let (_, ann) = people(&node).await;
     crate::images::import(&ann, &busybox()).await.unwrap();
     let sharing = |name: &str, image: &str| {

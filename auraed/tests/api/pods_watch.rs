@@ -44,11 +44,12 @@ fn path(event: &wire::WatchEvent) -> String {
     named.map_or_else(String::new, |it| it.path.clone())
 }
 
-#[tokio::test]
-async fn every_change_of_a_pod_is_told_to_its_tenant_and_from_where_one_was() {
-    let Some(mut node) = TestNode::start() else {
-        return;
-    };
+crate::pods::in_each_class! {
+    every_change_of_a_pod_is_told_to_its_tenant_and_from_where_one_was,
+    who_was_told_that_a_pod_s_cell_is_removed_is_shown_no_pod,
+}
+
+async fn every_change_of_a_pod_is_told_to_its_tenant_and_from_where_one_was(mut node: TestNode) {
     let administrator = node.administrator().await;
     let mia = administrator.introduce(&node, "acme", "mia", None).await;
     let eve = administrator.introduce(&node, "evil", "eve", None).await;
@@ -102,11 +103,7 @@ async fn every_change_of_a_pod_is_told_to_its_tenant_and_from_where_one_was() {
     node.stop();
 }
 
-#[tokio::test]
-async fn who_was_told_that_a_pod_s_cell_is_removed_is_shown_no_pod() {
-    let Some(node) = TestNode::start() else {
-        return;
-    };
+async fn who_was_told_that_a_pod_s_cell_is_removed_is_shown_no_pod(node: TestNode) {
     let (_, ann) = people(&node).await;
     for round in 0..5 {
         let lasting = spec(vec![container("app", "while :; do sleep 1; done")]);

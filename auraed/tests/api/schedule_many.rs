@@ -254,11 +254,13 @@ async fn pod(person: &Person, path: &str) -> pods::PodStatus {
         .into_inner()
 }
 
-#[tokio::test]
-async fn pods_are_given_configs_whose_files_change_and_whose_secrets_are_never_shown() {
-    let Some(mut node) = TestNode::start() else {
-        return;
-    };
+crate::pods::in_each_class! {
+    pods_are_given_configs_whose_files_change_and_whose_secrets_are_never_shown,
+}
+
+async fn pods_are_given_configs_whose_files_change_and_whose_secrets_are_never_shown(
+    mut node: TestNode,
+) {
     let ann = node.administrator().await;
     let put = async |ann: &Person, kind, name: &str, text: &str| {
         let put = schedules(ann).put_config(config(kind, name, text)).await;
