@@ -75,6 +75,7 @@ fn boots(kernel: &Kernel) -> Result<bool> {
         console: Console::File(console.clone()),
         agent: None,
         monitor: None,
+        forward: None,
     })?;
     if machine.wait(DEADLINE)?.is_none() {
         machine.kill()?;

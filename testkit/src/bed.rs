@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Context, Result};
 
 use crate::disk::{self, Copy};
-use crate::machine::{Accel, Console, Disk, Spec};
+use crate::machine::{Accel, Console, Disk, Forward, Spec};
 use crate::{accel, deb, exec, initramfs, kernel::Kernel, servers};
 
 /// The agent's path on a node of the test bed.
@@ -64,6 +64,11 @@ pub struct Options {
     pub reboots: bool,
     /// The script that switches the node off.
     pub off: String,
+    /// Another node, which is booted first and stays as long as this one. `BESIDE` in `append` is
+    /// where this one reaches its port 7443.
+    pub beside: Option<Box<Options>>,
+    /// A port of the host that leads to one of the node.
+    pub forward: Option<Forward>,
 }
 
 impl Default for Options {
@@ -82,6 +87,8 @@ impl Default for Options {
             run: AGENT.into(),
             reboots: false,
             off: "exec aurae node shutdown".into(),
+            beside: None,
+            forward: None,
         }
     }
 }
@@ -181,6 +188,7 @@ impl Bed {
             console,
             agent: None,
             monitor: None,
+            forward: options.forward,
         })
     }
 

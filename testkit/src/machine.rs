@@ -92,7 +92,22 @@ pub struct Spec {
     pub agent: Option<PathBuf>,
     /// Where QEMU's monitor listens: a Unix socket that QEMU makes.
     pub monitor: Option<PathBuf>,
+    /// A port of the host's loopback address that leads to one of the machine.
+    pub forward: Option<Forward>,
 }
+
+/// A port of the host's loopback address and the machine's that it leads to. Another machine
+/// reaches it at [`HOST`].
+#[derive(Clone, Copy, Debug)]
+pub struct Forward {
+    /// On the host.
+    pub host: u16,
+    /// In the machine.
+    pub guest: u16,
+}
+
+/// The host's loopback address as machines see it.
+pub const HOST: &str = "10.0.2.2";
 
 /// A running machine; killed when dropped.
 #[derive(Debug)]
@@ -213,12 +228,12 @@ fn command(spec: &Spec) -> Command {
         qemu.arg("-drive")
             .arg(format!("file={file},format=raw,if=virtio,{how}"));
     }
-    qemu.args([
-        "-netdev",
-        "user,id=net",
-        "-device",
-        "virtio-net-pci,netdev=net,romfile=",
-    ]);
+    let forward = spec
+        .forward
+        .map(|Forward { host, guest }| format!(",hostfwd=tcp:127.0.0.1:{host}-:{guest}"));
+    let network = format!("user,id=net{}", forward.unwrap_or_default());
+    qemu.args(["-netdev", &network]);
+    qemu.args(["-device", "virtio-net-pci,netdev=net,romfile="]);
     match &spec.console {
         Console::Terminal => qemu.args(["-serial", "mon:stdio"]),
         Console::File(file) => {

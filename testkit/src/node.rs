@@ -12,6 +12,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -22,7 +23,7 @@ pub use crate::bed::{AGENT, Bed, Options};
 
 use crate::agent::{Agent, Finished, Running};
 use crate::exec;
-use crate::machine::{self, Console, Disk, Machine, Spec};
+use crate::machine::{self, Console, Disk, Forward, HOST, Machine, Spec};
 use crate::watchdog::{PowerCord, Watchdog, processor_time};
 
 /// How much of a processor's time a boot may take: on a busy machine that is more than as long.
@@ -54,6 +55,24 @@ impl Bed {
     /// # Errors
     /// When it doesn't get there; the end of its console is in the message.
     pub fn boot(&self, options: &Options) -> Result<Node> {
+        let Some(other) = &options.beside else {
+            return self.boot_one(options);
+        };
+        let host = free_port()?;
+        let other = Options {
+            forward: Some(Forward { host, guest: 7443 }),
+            ..Options::clone(other)
+        };
+        let beside = self.boot_one(&other)?;
+        let mut node = self.boot_one(&Options {
+            append: options.append.replace("BESIDE", &format!("{HOST}:{host}")),
+            ..options.clone()
+        })?;
+        node.beside = Some(Box::new(beside));
+        Ok(node)
+    }
+
+    fn boot_one(&self, options: &Options) -> Result<Node> {
         let scratch = tempfile::tempdir()?;
         let console = scratch.path().join("console");
         let mut spec = self.machine(options, Console::File(console.clone()))?;
@@ -83,10 +102,17 @@ impl Bed {
             off: options.off.clone(),
             scratch,
             _kept: kept,
+            beside: None,
         };
         node.wait_ready(started)?;
         Ok(node)
     }
+}
+
+/// A port of the loopback address that nothing listens at now.
+fn free_port() -> Result<u16> {
+    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    Ok(free.local_addr()?.port())
 }
 
 /// Starts the machine and meets its agent's end of the channel.
@@ -133,9 +159,20 @@ pub struct Node {
     scratch: tempfile::TempDir,
     /// The disk of a node that reboots.
     _kept: Option<tempfile::TempPath>,
+    beside: Option<Box<Node>>,
 }
 
 impl Node {
+    /// The node that was booted beside it ([`Options::beside`]).
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn beside(&mut self) -> Result<&mut Node> {
+        self.beside
+            .as_deref_mut()
+            .context("no node was booted beside this one")
+    }
+
     /// Boots the node again after its reset, on the disk that it left, and waits until it runs
     /// scripts: QEMU ends at a reset, and is started again.
     ///

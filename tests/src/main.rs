@@ -11,6 +11,7 @@ mod cells;
 mod container;
 mod daemon;
 mod debian;
+mod elsewhere;
 mod executables;
 mod guide;
 mod hostile;
@@ -64,6 +65,7 @@ const CHAPTERS: &[&Chapter] = &[
     &daemon::CHAPTER,
     &guide::CHAPTER,
     &pods::CHAPTER,
+    &elsewhere::CHAPTER,
     &logs::CHAPTER,
     &callers::CHAPTER,
     &labels::CHAPTER,

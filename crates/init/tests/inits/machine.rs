@@ -331,6 +331,7 @@ impl Bed {
             console: Console::Typed(console.clone()),
             agent: None,
             monitor: None,
+            forward: None,
         })
         .unwrap();
         type_there(&mut machine, &console, talk);
