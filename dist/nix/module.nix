@@ -22,6 +22,7 @@ let
     "node"
     "paths"
     "runtime"
+    "sandboxes"
     "schedule"
     "shutdown"
     "units"
