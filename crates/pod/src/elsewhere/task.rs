@@ -8,7 +8,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use model::error::{Error, Reason};
@@ -42,6 +42,8 @@ const MESSAGE: usize = 1024;
 const INTERFACES: usize = 32;
 /// The longest last word of a container, in bytes, as of one here.
 const LAST_WORD: usize = 4096;
+/// How long a pod may be missing there: a daemon gives an init that is silent 20 s.
+const LOST: Duration = Duration::from_secs(30);
 /// How long the task sleeps at most.
 const LOOK: Duration = Duration::from_secs(30);
 /// How long the other daemon's status may lag behind its answers.
@@ -68,8 +70,8 @@ enum Done {
     Carried(Result<(), Error>, Answer),
     /// A container was added, or couldn't be: its name, and who has added it.
     Added(Result<(), Error>, String, Answer),
-    /// It is removed there, or can't be.
-    Removed(Result<(), Error>),
+    /// It is removed there, or can't be; and who wants it to go.
+    Removed(Result<(), Error>, oneshot::Sender<Result<(), Error>>),
 }
 
 /// See the module.
@@ -83,6 +85,8 @@ pub(crate) struct AwayTask {
     seen: watch::Receiver<Seen>,
     /// What has happened to it there, as it was last told.
     theirs: Vec<Event>,
+    /// Since when it isn't there, as that daemon says.
+    absent: Option<Instant>,
     notes: Notes,
     /// What is kept may be newer than what is there.
     unsettled: bool,
@@ -147,6 +151,7 @@ impl AwayTask {
         };
         let mut task = Self {
             theirs: Vec::new(),
+            absent: None,
             notes: Notes::new(&kept.events),
             there,
             own,
@@ -176,13 +181,14 @@ impl AwayTask {
             self.relabel();
             self.publish();
             self.settle();
+            let pause = self.pause();
             tokio::select! {
                 () = &mut gone => break,
                 // The sender is as old as the other daemon's port.
                 Ok(()) = self.seen.changed() => {}
                 Some(order) = self.orders.recv() => self.ordered(order).await,
                 Some(Ok(done)) = self.jobs.join_next() => self.done(done).await,
-                () = tokio::time::sleep(LOOK) => {}
+                () = tokio::time::sleep(pause) => {}
             }
         }
         self.jobs.shutdown().await;
@@ -191,6 +197,15 @@ impl AwayTask {
         self.own.clean().await;
         runtime::queue::close(&mut self.orders).await;
         self.removing
+    }
+
+    /// How long there is nothing to look at.
+    fn pause(&self) -> Duration {
+        let left = self
+            .absent
+            .map(|since| LOST.saturating_sub(since.elapsed()));
+        let left = left.filter(|left| !left.is_zero());
+        left.map_or(LOOK, |left| left.min(LOOK))
     }
 
     /// What was begun just now is kept as begun; what no daemon knows to be there is begun.
@@ -287,12 +302,11 @@ impl AwayTask {
                 }
                 self.answer(added, answer);
             }
-            Done::Removed(Ok(())) => {
-                if let Err(error) = self.own.remove().await {
-                    self.not_removed(&error);
-                }
+            Done::Removed(Ok(()), waiter) => {
+                self.removing.push(waiter);
+                self.remove_place().await;
             }
-            Done::Removed(Err(error)) => self.not_removed(&error),
+            Done::Removed(Err(error), waiter) => drop(waiter.send(Err(error))),
         }
     }
 
@@ -312,7 +326,11 @@ impl AwayTask {
         }
     }
 
-    fn not_removed(&mut self, error: &Error) {
+    /// Who waits for its end is answered when the place is gone.
+    async fn remove_place(&mut self) {
+        let Err(error) = self.own.remove().await else {
+            return;
+        };
         for waiter in self.removing.drain(..) {
             let _ = waiter.send(Err(error.clone()));
         }
@@ -331,10 +349,8 @@ impl AwayTask {
                 });
             }
             Order::Remove(force, waiter) => {
-                self.removing.retain(|it| !it.is_closed());
-                self.removing.push(waiter);
                 self.jobs
-                    .spawn(async move { Done::Removed(there.remove(&at, force).await) });
+                    .spawn(async move { Done::Removed(there.remove(&at, force).await, waiter) });
             }
             Order::Update(update, answer) => {
                 let (spec, labels) = *update;
@@ -368,6 +384,8 @@ impl AwayTask {
             refused => refused,
         };
         if let Err(error) = updated {
+            // Whatever of it is there already is taken back.
+            self.unsettled = true;
             if let Err(error) = self.own.keep(&self.kept).await {
                 tracing::error!(pod = %self.meta.path, %error, "an update is not taken back");
             }
@@ -407,11 +425,20 @@ impl AwayTask {
         });
     }
 
+    /// Whether it has been gone for so long that it won't come back. A daemon that has just begun
+    /// may not yet have heard of all that runs there.
+    fn is_lost(&mut self, seen: &Seen) -> bool {
+        let is_absent = matches!(seen, Seen::Absent) && self.is_begun();
+        let since = self.absent.filter(|_| is_absent);
+        self.absent = is_absent.then(|| since.unwrap_or_else(Instant::now));
+        self.absent.is_some_and(|since| since.elapsed() >= LOST)
+    }
+
     /// Lets clients see what is known; whether it is another than before.
     fn show(&mut self) -> bool {
         let seen = self.seen.borrow_and_update().clone();
         let last = self.status.borrow().clone();
-        let begun = self.is_begun();
+        let is_lost = self.is_lost(&seen) && !last.phase.is_final();
         let status = match seen {
             Seen::Is(status) => {
                 self.theirs = status.events.iter().map(plain).collect();
@@ -424,11 +451,15 @@ impl AwayTask {
                     ..last
                 }
             }
-            Seen::Absent if begun && !last.phase.is_final() => {
+            Seen::Absent if is_lost => {
                 self.notes
                     .add("", "it is no more on the daemon of its class");
                 lost(last)
             }
+            Seen::Absent if self.absent.is_some() => PodStatus {
+                ready: false,
+                ..last
+            },
             Seen::Unknown | Seen::Absent => last,
         };
         let status = PodStatus {
