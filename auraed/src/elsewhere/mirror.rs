@@ -3,6 +3,7 @@
 //! whenever it breaks. Pods are known by the mark that they bear there, never by their name alone.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry as Slot;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ pub(super) const NODE: &str = "sandbox.aurae/node";
 /// The label that says which run of a pod of that node it is.
 pub(super) const POD: &str = "sandbox.aurae/pod";
 
-/// The most pods of a snapshot that are looked at for strays.
+/// The most pods that are known, and the most of a snapshot that are looked at for strays.
 const MOST: usize = 1 << 16;
 
 /// The wait after a watch that broke; each is twice the one before.
@@ -44,6 +45,10 @@ pub(super) struct Mirror {
 struct Pods {
     /// Counts snapshots.
     snapshot: u64,
+    /// The last one has come to its end, and the watch goes on.
+    is_whole: bool,
+    /// Why the other daemon doesn't answer, as long as it doesn't.
+    silent: Option<String>,
     by_uid: BTreeMap<Uid, Entry>,
     /// Those of the snapshot that goes on, if one does.
     listed: Option<Vec<Place>>,
@@ -53,6 +58,14 @@ struct Entry {
     /// The snapshot in which it was there last.
     in_snapshot: u64,
     seen: watch::Sender<Seen>,
+}
+
+impl Entry {
+    /// It isn't there; whether any part of this node cares.
+    fn is_absent(&self) -> bool {
+        self.seen.send_replace(Seen::Absent);
+        self.seen.receiver_count() > 0
+    }
 }
 
 /// Whether the watch goes on.
@@ -90,11 +103,18 @@ impl Mirror {
         ours.then(|| uid.parse().ok()).flatten()
     }
 
+    /// What is heard of a pod counts also where it was heard before: a daemon begins to watch before
+    /// it knows which pods it keeps.
     pub(super) fn follow(&self, at: &Place) -> watch::Receiver<Seen> {
         let mut pods = self.pods();
+        let seen = match &pods.silent {
+            Some(why) => Seen::Silent(why.clone()),
+            None if pods.is_whole => Seen::Absent,
+            None => Seen::Unknown,
+        };
         let entry = pods.by_uid.entry(at.uid).or_insert_with(|| Entry {
             in_snapshot: 0,
-            seen: watch::Sender::new(Seen::Unknown),
+            seen: watch::Sender::new(seen),
         });
         entry.seen.subscribe()
     }
@@ -115,16 +135,22 @@ impl Mirror {
     /// The other daemon says that of a pod.
     pub(super) fn put(&self, mark: Uid, status: PodStatus) {
         let mut pods = self.pods();
-        let snapshot = pods.snapshot;
-        if let Some(entry) = pods.by_uid.get_mut(&mark) {
-            entry.in_snapshot = snapshot;
-            entry.seen.send_replace(Seen::Is(Arc::new(status)));
-        }
+        let (snapshot, is_full) = (pods.snapshot, pods.by_uid.len() >= MOST);
+        let entry = match pods.by_uid.entry(mark) {
+            Slot::Vacant(_) if is_full => return,
+            slot => slot.or_insert_with(|| Entry {
+                in_snapshot: snapshot,
+                seen: watch::Sender::new(Seen::Unknown),
+            }),
+        };
+        entry.in_snapshot = snapshot;
+        entry.seen.send_replace(Seen::Is(Arc::new(status)));
     }
 
     fn begin_snapshot(&self) {
         let mut pods = self.pods();
         pods.snapshot += 1;
+        (pods.is_whole, pods.silent) = (false, None);
         pods.listed = Some(Vec::new());
     }
 
@@ -132,9 +158,10 @@ impl Mirror {
     fn end_snapshot(&self) {
         let mut pods = self.pods();
         let snapshot = pods.snapshot;
-        for entry in pods.by_uid.values().filter(|it| it.in_snapshot < snapshot) {
-            entry.seen.send_replace(Seen::Absent);
-        }
+        pods.is_whole = true;
+        let is_there = |entry: &Entry| entry.in_snapshot == snapshot;
+        pods.by_uid
+            .retain(|_, entry| is_there(entry) || entry.is_absent());
         let listed = pods.listed.take();
         drop(pods);
         self.found
@@ -142,7 +169,9 @@ impl Mirror {
     }
 
     fn silent(&self, why: &str) {
-        for entry in self.pods().by_uid.values() {
+        let mut pods = self.pods();
+        (pods.is_whole, pods.silent) = (false, Some(why.to_owned()));
+        for entry in pods.by_uid.values() {
             entry.seen.send_replace(Seen::Silent(why.to_owned()));
         }
     }
@@ -218,10 +247,9 @@ impl Mirror {
             }
             Type::Removed => {
                 let meta = event.pod.and_then(|pod| convert::meta(own, pod.meta).ok());
-                if let Some(mark) = meta.and_then(|meta| self.mark(&meta))
-                    && let Some(entry) = self.pods().by_uid.get(&mark)
-                {
-                    entry.seen.send_replace(Seen::Absent);
+                if let Some(mark) = meta.and_then(|meta| self.mark(&meta)) {
+                    let by_uid = &mut self.pods().by_uid;
+                    by_uid.retain(|uid, entry| *uid != mark || entry.is_absent());
                 }
             }
             Type::SnapshotEnd => self.end_snapshot(),
@@ -263,5 +291,114 @@ fn said(status: &Status) -> String {
     match status.message() {
         "" => status.code().to_string(),
         message => message.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::object::Kind;
+    use model::pod::PodSpec;
+    use model::pod::qos::Qos;
+    use model::pod::spec::{Container, Draft};
+    use model::pod::status::Phase;
+
+    use super::*;
+
+    const ONE: Uid = Uid([1; 16]);
+    const TWO: Uid = Uid([2; 16]);
+
+    fn at(uid: Uid) -> Place {
+        Place {
+            tenant: "acme".parse().unwrap(),
+            path: "web".parse().unwrap(),
+            uid,
+            for_a_member: false,
+        }
+    }
+
+    fn spec() -> PodSpec {
+        let container = Container {
+            name: "app".to_owned(),
+            entrypoint: vec!["true".to_owned()],
+            ..Container::default()
+        };
+        let draft = Draft {
+            containers: vec![container],
+            ..Draft::default()
+        };
+        draft.try_into().unwrap()
+    }
+
+    fn status(mirror: &Mirror, uid: Uid) -> PodStatus {
+        let labels = mirror.marked(&at(uid), &Labels::default());
+        PodStatus {
+            meta: Meta {
+                tenant: "acme".parse().unwrap(),
+                path: "web".parse().unwrap(),
+                uid: Uid([9; 16]),
+                kind: Kind::Cell,
+                labels: Labels::new(labels).unwrap(),
+                generation: 1,
+                revision: 1,
+                created: model::time::Timestamp::default(),
+            },
+            spec: spec(),
+            phase: Phase::Running,
+            stopping: false,
+            ready: true,
+            qos: Qos::BestEffort,
+            sandbox_class: "cell".into(),
+            containers: Vec::new(),
+            debug: Vec::new(),
+            events: Vec::new(),
+            network: None,
+            host_addresses: Vec::new(),
+        }
+    }
+
+    fn is(seen: &watch::Receiver<Seen>) -> &'static str {
+        match *seen.borrow() {
+            Seen::Unknown => "unknown",
+            Seen::Silent(_) => "silent",
+            Seen::Absent => "absent",
+            Seen::Is(_) => "there",
+        }
+    }
+
+    #[test]
+    fn what_was_heard_before_a_pod_is_followed_counts() {
+        let mirror = Mirror::new("node".to_owned());
+        mirror.begin_snapshot();
+        mirror.is(status(&mirror, ONE));
+        mirror.end_snapshot();
+        assert_eq!(is(&mirror.follow(&at(ONE))), "there");
+        // All that is there was heard.
+        assert_eq!(is(&mirror.follow(&at(TWO))), "absent");
+        mirror.silent("it has gone");
+        assert_eq!(is(&mirror.follow(&at(Uid([3; 16])))), "silent");
+    }
+
+    #[test]
+    fn what_is_in_no_snapshot_is_absent_but_what_was_begun_meanwhile() {
+        let mirror = Mirror::new("node".to_owned());
+        let (one, two) = (mirror.follow(&at(ONE)), mirror.follow(&at(TWO)));
+        assert_eq!((is(&one), is(&two)), ("unknown", "unknown"));
+        mirror.put(ONE, status(&mirror, ONE));
+        mirror.begin_snapshot();
+        mirror.put(TWO, status(&mirror, TWO));
+        mirror.end_snapshot();
+        assert_eq!((is(&one), is(&two)), ("absent", "there"));
+        assert_eq!(mirror.uid_there(&at(TWO)), Some(Uid([9; 16])));
+        assert_eq!(mirror.uid_there(&at(ONE)), None);
+    }
+
+    #[test]
+    fn another_nodes_pods_are_none_of_this_one() {
+        let (mirror, other) = (
+            Mirror::new("node".to_owned()),
+            Mirror::new("far".to_owned()),
+        );
+        assert_eq!(mirror.mark(&status(&mirror, ONE).meta), Some(ONE));
+        assert_eq!(mirror.mark(&status(&other, ONE).meta), None);
     }
 }
