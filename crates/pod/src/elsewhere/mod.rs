@@ -10,6 +10,7 @@
 //! is).
 
 mod lost;
+mod shape;
 pub(crate) mod task;
 
 use std::collections::BTreeMap;
