@@ -99,7 +99,14 @@ const SLEEPS: &str = "98765";
 fn kill_unseen(node: &TestNode) {
     let pids = std::fs::read_dir("/proc").unwrap().flatten();
     let pids = pids.filter_map(|it| it.file_name().to_str()?.parse::<i32>().ok());
+    let group = node.with_pods().group();
+    let group = format!("{}/", group.file_name().unwrap().to_string_lossy());
     let sleeps = |pid: &i32| {
+        // Other nodes have such programs, too.
+        let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+        if !groups.contains(&group) {
+            return false;
+        }
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         line.split(|byte| *byte == 0).nth(1) == Some(SLEEPS.as_bytes())
     };
