@@ -103,8 +103,8 @@ impl Mirror {
         ours.then(|| uid.parse().ok()).flatten()
     }
 
-    /// What is heard of a pod counts also where it was heard before: a daemon begins to watch before
-    /// it knows which pods it keeps.
+    /// What is heard of a pod counts also where it was heard before: a daemon begins to watch
+    /// before it knows which pods it keeps.
     pub(super) fn follow(&self, at: &Place) -> watch::Receiver<Seen> {
         let mut pods = self.pods();
         let seen = match &pods.silent {
