@@ -18,7 +18,7 @@ use crate::caller::Person;
 use crate::node::TestNode;
 use crate::pods::{
     EXITED, SOON, assert_clean, at, busybox, container, exec, get, people, pods, reason, remove,
-    run, shell, spec, until, until_logged,
+    run, shell, spec, until, until_logged, until_within,
 };
 
 /// A pod that stays.
@@ -394,7 +394,8 @@ async fn a_pod_whose_node_has_lost_everything_has_failed_and_can_be_removed() {
     run(&ann, "web", lasting(), WaitFor::Ready).await.unwrap();
     node.there().reboot(Duration::from_millis(500));
     let failed = |status: &wire::PodStatus| status.phase() == Phase::Failed;
-    let status = until(&ann, "web", "failed", failed).await;
+    // It has half a minute to come back.
+    let status = until_within(3 * SOON, &ann, "web", "failed", failed).await;
     assert_eq!(status.containers[0].state(), State::Ended);
     let told = |event: &wire::Event| event.message.contains("no more on the daemon");
     assert!(status.events.iter().any(told), "{status:#?}");
@@ -484,11 +485,9 @@ async fn what_can_not_be_there_is_refused_and_leaves_nothing() {
     run(&ann, "kept", lasting(), WaitFor::Ready).await.unwrap();
     let stopped = node.there().stop_daemon();
     until(&ann, "kept", "silent", is_silent).await;
-    // Nothing waits for a daemon that is known not to answer.
-    let begun = Instant::now();
+    // Nothing waits for a daemon that is known not to answer: that would be DEADLINE.
     let (why, _) = refused("late", lasting()).await;
     assert_eq!(why, Some(Reason::Degraded));
-    assert!(begun.elapsed() < Duration::from_secs(10));
     drop(stopped);
     until(&ann, "kept", "there again", |status| status.ready).await;
     remove(&ann, "kept", true).await.unwrap();

@@ -97,13 +97,24 @@ pub(crate) async fn until(
     what: &str,
     wanted: impl Fn(&wire::PodStatus) -> bool,
 ) -> wire::PodStatus {
+    until_within(SOON, person, path, what, wanted).await
+}
+
+/// The same of what takes its time.
+pub(crate) async fn until_within(
+    time: Duration,
+    person: &Person,
+    path: &str,
+    what: &str,
+    wanted: impl Fn(&wire::PodStatus) -> bool,
+) -> wire::PodStatus {
     let begun = Instant::now();
     loop {
         let status = get(person, path).await;
         if wanted(&status) {
             return status;
         }
-        assert!(begun.elapsed() < SOON, "not {what}: {status:#?}");
+        assert!(begun.elapsed() < time, "not {what}: {status:#?}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
@@ -317,9 +328,9 @@ async fn a_container_that_fails_is_started_again_and_waits_longer_each_time(mut 
     assert_eq!(status.containers[0].next_start, Some(next));
     let again = |status: &wire::PodStatus| status.containers[0].restarts == 2;
     until(&ann, "web", "started again", again).await;
-    // The third shell writes a moment later.
+    // The third shell writes a moment later; on a busy machine a fourth has, too.
     let begun = Instant::now();
-    while exec(&ann, "web/b", "[ $(wc -l < /mnt/runs) = 3 ]").await != EXITED {
+    while exec(&ann, "web/b", "[ $(wc -l < /mnt/runs) -ge 3 ]").await != EXITED {
         assert!(begun.elapsed() < SOON, "it has not run three times");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
