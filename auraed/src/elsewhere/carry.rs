@@ -52,9 +52,9 @@ impl Carrier {
             reference: String::new(),
         };
         let imported = link::images(&node).import(messages(begin, pieces)).await;
-        let imported = imported.map_err(|status| link.refusal(&status));
+        imported.map_err(|status| link.refusal(&status))?;
         tracing::info!(%tenant, reference, class = link.class(), "an image was brought");
-        imported.map(drop)
+        Ok(())
     }
 
     async fn digest_there(

@@ -183,7 +183,6 @@ impl Pods {
         around.next().map(|(class, at)| Placed {
             is_the_pod: at.path == *path,
             class,
-            for_a_member: at.for_a_member,
         })
     }
 

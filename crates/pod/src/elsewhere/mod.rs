@@ -31,7 +31,7 @@ use crate::cell::CLASS;
 use crate::reach::Stream;
 
 /// A pod of this node that runs elsewhere, where it has the same name.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Place {
     /// Whose it is, on both.
     pub tenant: Tenant,
@@ -119,8 +119,6 @@ pub struct Placed {
     pub class: String,
     /// It is the pod itself, which has a place on this node as well.
     pub is_the_pod: bool,
-    /// The pod is a member's.
-    pub for_a_member: bool,
 }
 
 /// The daemons of this node's classes.
