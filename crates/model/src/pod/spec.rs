@@ -85,7 +85,7 @@ pub struct Draft {
     /// Parameters of the kernel, of its network and IPC.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub sysctls: BTreeMap<String, String>,
-    /// What keeps it apart. `None`: the strongest that the node offers.
+    /// What keeps it apart. `None`: the node's default.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub sandbox_class: Option<Label>,
     /// The label of SELinux's that the files of containers of an image and of the pod's own volumes
